@@ -1,0 +1,51 @@
+"""The page row: one line of ndjson for a URL answered, skipped or dead, and the schema that Parquet gets.
+
+Column order is the schema's; columns are only ever added at the end, nullable.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+
+class PageRow(msgspec.Struct, kw_only=True, gc=False):
+    """One answer. Times are Unix seconds; `bytes` is the length of the decoded body kept.
+
+    `warc_file` is relative to the crawl's folder; `warc_offset` and `warc_length` delimit one gzip member of it.
+    """
+
+    crawl_id: str
+    url: str
+    url_key: str
+    host: str
+    depth: int
+    parent_url: str | None = None
+    discovered_at: float | None = None
+    outcome: str
+    reason: str | None = None
+    status: int | None = None
+    fetched_at: float | None = None
+    elapsed_ms: int | None = None
+    attempts: int = 0
+    redirect_to: str | None = None
+    content_type: str | None = None
+    charset: str | None = None
+    bytes: int | None = None
+    truncated: bool | None = None
+    digest: str | None = None
+    duplicate_of: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    title: str | None = None
+    lang: str | None = None
+    canonical_url: str | None = None
+    noindex: bool | None = None
+    links_found: int | None = None
+    links_new: int | None = None
+    warc_file: str | None = None
+    warc_offset: int | None = None
+    warc_length: int | None = None
+    error: str | None = None
+    extra: str | None = None

@@ -1,0 +1,89 @@
+"""The settings of a crawl, validated once.
+
+They are written to the crawl's record and hold for every worker. `crawl_settings` is the only way in for values a
+user typed; what it returns needs no further check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from crawler import __version__
+from crawler.errors import UsageError
+
+MIB = 1024 * 1024
+PROJECT_URL = "https://github.com/crawler-project/crawler"
+
+Scope = Literal["host", "domain", "any"]
+PaceBy = Literal["domain", "host"]
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of one crawl.
+
+    rate: requests per second to one host over the whole fleet; 0 = no limit.
+    max_time, lease: seconds. max_body: decoded bytes kept of one page.
+    """
+
+    rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
+    pace_by: PaceBy = "domain"
+    scope: Scope = "host"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_pages: Count | None = None
+    max_depth: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    max_body: Annotated[int, msgspec.Meta(ge=1024)] = 10 * MIB
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
+    user_agent: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] = f"crawler/{__version__} (+{PROJECT_URL})"
+    contact: str = ""
+    ignore_robots: bool = False
+    allow_private: bool = False
+    lease: Annotated[float, msgspec.Meta(ge=5, le=12 * 3600)] = 120.0
+    max_attempts: Count = 4
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two requests to one host; 0 = no limit."""
+        return 1.0 / self.rate if self.rate else 0.0
+
+    @property
+    def product_token(self) -> str:
+        """What robots.txt groups are matched with: the user agent up to the first `/` (RFC 9309 2.2.1)."""
+        return self.user_agent.split("/", 1)[0].strip()
+
+
+def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) -> CrawlSettings:
+    """Validate what a user typed, on top of `base` (default: the defaults). Raises UsageError that names the option."""
+    values = {**msgspec.structs.asdict(base or CrawlSettings()), **given}
+    for name in ("include", "exclude"):
+        for pattern in values[name]:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise UsageError(f"--{name} {pattern!r} is not a regular expression: {error}") from None
+    if any(ord(c) < 32 or ord(c) > 126 for c in str(values["user_agent"]) + str(values["contact"])):
+        raise UsageError("--user-agent and --contact are sent as headers: use printable ASCII only")
+    try:
+        return msgspec.convert(values, CrawlSettings)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$.")
+        option = path.rstrip("`").split("[")[0].replace("_", "-")
+        raise UsageError(f"--{option}: {text[0].lower()}{text[1:]}" if option else text) from None
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: str) -> float:
+    """Read a duration such as `90`, `90s`, `15m`, `2h` or `1d`. Raises UsageError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a duration: write for example 90s, 15m, 2h or 1d")
+    return float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,65 @@
+"""What a fetch brought and what a parse found: the values that travel between the steps of a page's way."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An HTTP answer.
+
+    `headers` are names and values as received, in order. `stored` is the body as it came, without transfer coding but
+    with its content coding, cut at the limit; `body` is decoded (equal to `stored` where there was no coding or it is
+    unknown). `truncated` is "" or WARC's word: "length" (a limit cut it) or "disconnect" (it ended early).
+    `decoded` is False when the content coding was unknown or damaged from the first byte: then the body is no text.
+    """
+
+    url: str
+    status: int
+    reason: str
+    version: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    stored: bytes
+    body: bytes
+    fetched_at: float
+    elapsed: float
+    ip: str = ""
+    truncated: str = ""
+    decoded: bool = True
+
+    def header(self, name: bytes) -> str | None:
+        """First value of a field, by its lower-case name, as Latin-1 text; None when absent."""
+        for field, value in self.headers:
+            if field.lower() == name:
+                return value.decode("latin-1").strip()
+        return None
+
+    def header_all(self, name: bytes) -> list[str]:
+        """All values of a field, in order."""
+        return [value.decode("latin-1").strip() for field, value in self.headers if field.lower() == name]
+
+
+class Link(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A link that may be followed: the URL as it goes on the wire, and its digest."""
+
+    url: str
+    digest: bytes
+
+
+class ParsedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """What a parse found. `links` are distinct by digest, in document order, without those marked nofollow.
+
+    `links_found` counts the anchors seen, `bad_links` those that could not be parsed as http(s) URLs.
+    `failed` says in a word why there is nothing ("" when there is): "timeout", "crash", "too-deep".
+    """
+
+    links: tuple[Link, ...] = ()
+    links_found: int = 0
+    bad_links: int = 0
+    title: str | None = None
+    lang: str | None = None
+    canonical_url: str | None = None
+    charset: str | None = None
+    noindex: bool = False
+    nofollow: bool = False
+    failed: str = ""

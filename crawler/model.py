@@ -1,0 +1,205 @@
+"""The words of the field, as plain values.
+
+Times are Unix seconds (UTC, float); sizes are bytes; a digest is the first 16 bytes of SHA-256 of a URL's key.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from crawler.config import CrawlSettings
+
+
+class Priority(IntEnum):
+    """Lane of a URL; the lower value is claimed first."""
+
+    HIGH = 0
+    NORMAL = 1
+    LOW = 2
+
+
+class Parent(msgspec.Struct, frozen=True, gc=False):
+    """The page on which a link was found.
+
+    `redelivered` is True when the parent's lease had been handed out before: its children may then have been
+    recorded without being queued, by a worker that died between the two.
+    """
+
+    digest: bytes
+    url: str
+    redelivered: bool = False
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """A URL on its way into the visited set and the frontier.
+
+    `url` is what goes on the wire: absolute, ASCII, no fragment, no user info. `digest` identifies it.
+    `gate` names the host gate that paces it. `site` is the unit of scope; a seed brings its site into scope.
+    `skip`, when set, is the reason for which the page is recorded as skipped at once and never queued.
+    """
+
+    url: str
+    digest: bytes
+    gate: str
+    depth: int = 0
+    priority: Priority = Priority.NORMAL
+    site: str = ""
+    parent: Parent | None = None
+    skip: str = ""
+
+
+class Added(StrEnum):
+    """What `add` did with a page."""
+
+    NEW = "new"
+    KNOWN = "known"
+    AGAIN = "again"
+    """Known, but it was this same parent that added it: what follows from a new page may be repeated."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The right to work on one page until `expires_at`.
+
+    `token` fences the settlement; it means something to its backend alone. `attempt` is 1 plus the failures so far.
+    `receives` counts how often the page was handed out since it last settled; above 1, a worker died holding it.
+    `start_at` is a turn already taken at the host's gate: the request must not start earlier.
+    `limit`, when set, names the crawl limit that is used up: settle the page as skipped; no turn was taken for it.
+    """
+
+    crawl: str
+    url: str
+    digest: bytes
+    gate: str
+    depth: int
+    priority: Priority
+    parent_url: str
+    discovered_at: float
+    token: str
+    attempt: int
+    receives: int
+    start_at: float
+    expires_at: float
+    limit: str = ""
+
+
+class Ending(StrEnum):
+    """How a lease ends."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    DEAD = "dead"
+    RETRY = "retry"
+    DEFER = "defer"
+
+
+FINISHED = frozenset({Ending.DONE, Ending.SKIPPED, Ending.DEAD})
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What to write for a lease. Made by the functions below.
+
+    `at` is when a RETRY or DEFER may be claimed again. `reason` is one word or hyphenated words, `error` one line.
+    `bytes` is what the page's record added to the archive, for the counters.
+    """
+
+    ending: Ending
+    at: float = 0.0
+    reason: str = ""
+    error: str = ""
+    bytes: int = 0
+
+
+def done(size: int = 0) -> Verdict:
+    """An HTTP answer came and is stored."""
+    return Verdict(Ending.DONE, bytes=size)
+
+
+def skipped(reason: str) -> Verdict:
+    """Decided not to fetch."""
+    return Verdict(Ending.SKIPPED, reason=reason)
+
+
+def dead(reason: str, error: str) -> Verdict:
+    """Attempts used up; kept as a dead letter."""
+    return Verdict(Ending.DEAD, reason=reason, error=error)
+
+
+def retry(at: float, reason: str, error: str) -> Verdict:
+    """A failure that counts as an attempt; again at `at`."""
+    return Verdict(Ending.RETRY, at=at, reason=reason, error=error)
+
+
+def defer(at: float) -> Verdict:
+    """Nobody's fault: given back with its attempt, again at `at`."""
+    return Verdict(Ending.DEFER, at=at)
+
+
+class Settled(StrEnum):
+    """Answer of `settle` for one lease."""
+
+    SETTLED = "settled"
+    LOST = "lost"
+    """The lease was no longer ours; nothing was changed."""
+
+
+class Phase(StrEnum):
+    """Where a page stands in the ledger."""
+
+    PENDING = "pending"
+    LEASED = "leased"
+    DONE = "done"
+    SKIPPED = "skipped"
+    DEAD = "dead"
+
+
+class PageState(msgspec.Struct, frozen=True, gc=False):
+    """One line of the ledger, as `CrawlState.ledger` yields it."""
+
+    digest: bytes
+    url: str
+    phase: Phase
+    reason: str = ""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The ledger's sums. `exact` promises discovered = pending + leased + done + skipped + dead.
+
+    `pending` includes pages that wait for a later time. `bytes` is the size of the records archived.
+    """
+
+    discovered: int = 0
+    pending: int = 0
+    leased: int = 0
+    done: int = 0
+    skipped: int = 0
+    dead: int = 0
+    bytes: int = 0
+    hosts: int = 0
+    exact: bool = True
+
+    @property
+    def outstanding(self) -> int:
+        """URLs that have not ended."""
+        return self.pending + self.leased
+
+
+class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A crawl on a state. `store` is where its archive lies, as given to `--store`."""
+
+    id: str
+    started_at: float
+    settings: CrawlSettings
+    store: str = ""
+    completed_at: float | None = None
+    updated_at: float = 0.0
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's sign of life. `rate` is pages a second over its last seconds, `held` its live leases."""
+
+    worker: str
+    at: float
+    rate: float = 0.0
+    held: int = 0

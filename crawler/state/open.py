@@ -1,0 +1,47 @@
+"""From a `--state` address to a backend. A backend is a row of the table below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crawler.errors import StateMissing, UsageError
+from crawler.state.port import CrawlState
+
+FORMS = "sqlite:///abs/path/state.sqlite, a file's path, or aws://STACK"
+
+
+async def open_state(address: str, *, worker: str, create: bool = False) -> CrawlState:
+    """Open the state at `address` for `worker` (a name unique in the fleet, which owns the leases it claims).
+
+    `create` permits to make it where that is possible (SQLite). Errors: UsageError for an address of no known form,
+    StateMissing, StateMismatch, StateUnavailable.
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return await _sqlite(address, worker, create)
+    if scheme == "sqlite":
+        return await _sqlite(rest.removeprefix("/") if rest == "/:memory:" else rest, worker, create)
+    if scheme == "aws":
+        return await _aws(rest, worker)
+    raise UsageError(f"--state {address!r} is of no known form: use {FORMS}")
+
+
+async def _sqlite(path: str, worker: str, create: bool) -> CrawlState:
+    from crawler.state.sqlite import SqliteState
+
+    if path != ":memory:":
+        file = Path(path)
+        if file.is_dir():
+            file /= "state.sqlite"
+        if not create and not file.exists():
+            raise StateMissing(f"there is no crawl state at {file}: give --state the file that `crawler crawl` made")
+        path = str(file)
+    return await SqliteState.open(path, worker=worker, create=create)
+
+
+async def _aws(address: str, worker: str) -> CrawlState:
+    try:
+        from crawler.state.aws.state import AwsState
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--state aws://… needs the AWS client ({error.name}): pip install 'crawler[aws]'") from None
+    return await AwsState.open(address, worker=worker)

@@ -1,0 +1,159 @@
+"""The port: what the crawl loop needs from a state, cut at intents.
+
+A backend implements `CrawlState` honestly or not at all; `tests/contract` holds one suite that runs over every one.
+Reading this file should be enough to write another.
+
+Rules for every method
+
+- Batches in, one answer an item out, in input order. "Known" and "lost" are answers, not exceptions.
+- Every method may be called again after StateUnavailable: the call may or may not have happened, and happening twice
+  does no harm.
+- Nothing but the errors of `crawler.errors` escapes: StateUnavailable when the state did not answer (repeat),
+  StateMismatch when opening something this version does not understand (fatal).
+- Many tasks of one process call one state concurrently; many processes work on one state at the same time.
+- `crawl` is a crawl's id. Crawls on one state share the gates, the facts and the workers, and nothing else.
+
+What every backend owes
+
+- A page once added ends as done, skipped or dead, whatever is killed when. It is pending, leased or finished, and only
+  a settlement finishes it.
+- One gate a host for the whole state. A turn at a gate is taken atomically; turns of one gate are at least the gate's
+  interval apart, and nobody saves them up: after a pause the next turn is now, not a burst. A turn that its holder
+  did not use in time is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from crawler.config import CrawlSettings
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict
+
+
+@runtime_checkable
+class CrawlState(Protocol):
+    """Frontier, visited set, host gates and ledger of the crawls at one address."""
+
+    # ---------------------------------------------------------------- crawls
+
+    async def create(self, crawl: CrawlRecord) -> CrawlRecord:
+        """Write a crawl's record unless one with its id exists; return what is stored."""
+        ...
+
+    async def crawls(self) -> list[CrawlRecord]:
+        """All crawls on this state, oldest first."""
+        ...
+
+    async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        """Replace a crawl's settings. Workers follow within half a minute. Unknown crawl: UsageError."""
+        ...
+
+    # ---------------------------------------------------------------- visited set and frontier
+
+    async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        """Insert each page that is absent and queue it; atomic per page.
+
+        NEW: inserted now and, when this returns, in the frontier (or, with `skip`, counted as skipped).
+        KNOWN: was there; never resets a page, whatever its phase.
+        AGAIN: was there, and this same parent (or, for a seed, a seed) had inserted it. When the parent was
+        redelivered, or the page is a seed, a page that was recorded but perhaps not queued is queued again; a page
+        too many on a queue is harmless.
+
+        The same digest may occur more than once in a call: the first counts. A page without parent is a seed: its
+        `site` comes into the crawl's scope. Adding to a completed crawl opens it again.
+        If the process dies here: pages of the call are either absent, or repeated by the parent's next delivery.
+        """
+        ...
+
+    async def claim(self, limit: int, crawl: str | None = None) -> list[Lease]:
+        """Hand out at most `limit` pages (of one crawl, or of any) whose host's gate opens soon.
+
+        At most one live lease a page. Expired leases come back first. Best priority first, then lower depth, then
+        first found; hosts in turn, so that none starves another. Each lease comes with a turn at its gate, taken in
+        the same step, `start_at` at most a few seconds away; a crawl's rate of 0 means that no turn is needed unless
+        the gate has an interval or is held. The interval between turns is the larger of the gate's own (`hold`) and
+        the crawl's.
+        A crawl limit that is used up (max_pages counts pages done; max_time counts from the record's `started_at`)
+        hands its remaining pages out with `limit` set, without a turn.
+        `[]` means nothing now, not the end. May wait up to a few seconds for work, never longer.
+        If the process dies here: the leases expire after the crawl's `lease` seconds and come back.
+        """
+        ...
+
+    async def settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
+        """End leases. The page's outcome, the counters and the release of the lease are durable when this returns.
+
+        LOST: the lease is no longer the holder's (expired and handed on, or the page already finished): nothing
+        changed. DONE, SKIPPED and DEAD finish a page for good. RETRY counts one attempt more; DEFER gives the
+        attempt back; both make the page claimable at `at` (at once when `at` has passed) and start `receives` anew.
+        """
+        ...
+
+    async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
+        """Heartbeat: make live leases last the crawl's `lease` seconds from now. LOST: it is no longer ours."""
+        ...
+
+    # ---------------------------------------------------------------- the gate
+
+    async def turn(self, crawl: str, gate: str) -> float:
+        """Take one more turn at a gate (robots, redirect hop, sitemap): the time at which that request may start.
+
+        The turn is the caller's whatever it says; a caller that cannot wait so long lets it lapse.
+        """
+        ...
+
+    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
+        """Raise a gate: no turn before `until` (never lowers it); `interval`, when given, replaces the gate's own
+        minimum of seconds between turns (0 removes it). Every worker obeys from its next turn on."""
+        ...
+
+    # ---------------------------------------------------------------- what the fleet knows
+
+    async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
+        """For each site, whether a seed has brought it into the crawl's scope."""
+        ...
+
+    async def recall(self, names: Sequence[str]) -> list[bytes | None]:
+        """Facts by name; None for one that is absent or expired."""
+        ...
+
+    async def remember(self, name: str, value: bytes, seconds: float, *, if_absent: bool = False) -> bool:
+        """Keep a fact (at most 300 kB) for `seconds`. With `if_absent`: only when there is none that lives, and the
+        answer says whether it was kept: of many callers exactly one gets True."""
+        ...
+
+    # ---------------------------------------------------------------- fleet and ledger
+
+    async def beat(self, beat: Beat) -> None:
+        """A worker's sign of life, every few seconds."""
+        ...
+
+    async def workers(self) -> list[Beat]:
+        """Latest beat of each worker that gave one within the last minute."""
+        ...
+
+    async def release(self, worker: str) -> int:
+        """A supervisor knows that `worker` (the name it opened the state with) is gone: make its leases claimable at
+        once, count how many. A backend whose queue alone can do so answers 0 and lets them expire."""
+        ...
+
+    async def counts(self, crawl: str) -> Counts:
+        """The ledger's sums; `exact` says whether they can be off. Unknown crawl: UsageError."""
+        ...
+
+    async def complete(self, crawl: str) -> bool:
+        """True exactly when nothing of the crawl is pending, leased or delayed, and then the record is marked so.
+
+        Authoritative: a page of the crawl in flight anywhere makes it False. May cost more than `counts`, which
+        callers ask first.
+        """
+        ...
+
+    def ledger(self, crawl: str) -> AsyncIterator[PageState]:
+        """Every page of a crawl, in no order. Reads all of it; for `verify`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and files. Leases stay; settle them first."""
+        ...
