@@ -1,0 +1,1 @@
+"""A small web site of the project's own, served on loopback: what `make demo` crawls and the tests measure against."""

@@ -1,0 +1,77 @@
+"""A small HTTP/1.1 server on loopback: GET only, keep-alive, an access log that a test can read while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TextIO
+
+from crawler.demo.content import Answer
+
+Respond = Callable[[str, str], Answer]
+"""Answers a request by host (without port, lower case) and target."""
+
+_HEAD_LIMIT = 64 * 1024
+
+
+class Server:
+    """Serves what `respond` answers. `delay` is seconds before each answer; `log` gets one line a request."""
+
+    def __init__(self, respond: Respond, *, delay: float = 0.0, log: TextIO | None = None) -> None:
+        self._respond = respond
+        self._delay = delay
+        self._log = log
+
+    async def start(self, listening: socket.socket) -> asyncio.Server:
+        """Accept connections on a bound socket. Closing the server leaves open connections to the loop's end."""
+        return await asyncio.start_server(self._serve, sock=listening, limit=_HEAD_LIMIT, backlog=1024)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            pass  # the client went away or never spoke HTTP
+        finally:
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Read and answer one request; whether the connection stays open."""
+        line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, _, target = line.rpartition(" ")[0].partition(" ")
+        headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+        host = headers.get("host", "").partition(":")[0].lower()
+        answer = self._respond(host, target) if method == "GET" else Answer(405, content_type="text/plain")
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        if self._log is not None:
+            # Before the answer, so that who has the answer finds its line.
+            self._log.write(f"{time.time():.6f} {host} {answer.status} {target}\n")
+        stays = method == "GET" and headers.get("connection", "").lower() != "close"
+        writer.write(_encode(answer, stays))
+        await writer.drain()
+        return stays
+
+
+def _encode(answer: Answer, stays: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+        f"Connection: {'keep-alive' if stays else 'close'}",
+        "Transfer-Encoding: chunked" if answer.chunked else f"Content-Length: {len(answer.body)}",
+    ]
+    if answer.content_type:
+        lines.append(f"Content-Type: {answer.content_type}")
+    if answer.location:
+        lines.append(f"Location: {answer.location}")
+    if answer.coding:
+        lines.append(f"Content-Encoding: {answer.coding}")
+    body = _chunks(answer.body) if answer.chunked else answer.body
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+def _chunks(body: bytes) -> bytes:
+    pieces = [body[start : start + 1000] for start in range(0, len(body), 1000)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*pieces, b""))
