@@ -1,0 +1,22 @@
+# The crawl worker. `cdk deploy` builds it for ARM64; by hand, for whatever this machine is:
+#   docker build -t crawler . && docker run --rm crawler --help
+
+FROM python:3.12-slim-bookworm AS build
+RUN python -m venv /opt/crawler
+COPY requirements/aws.lock /tmp/aws.lock
+RUN /opt/crawler/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/aws.lock
+COPY crawler /opt/crawler/lib/python3.12/site-packages/crawler
+RUN /opt/crawler/bin/python -m compileall -q /opt/crawler/lib
+
+FROM python:3.12-slim-bookworm
+COPY --from=build /opt/crawler /opt/crawler
+# The spool is the one place to write to. On Fargate the volume mounted there takes its owner from the VOLUME line.
+RUN groupadd --gid 10001 crawler \
+ && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin crawler \
+ && install -d -o crawler -g crawler /spool
+VOLUME ["/spool"]
+ENV PATH=/opt/crawler/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TMPDIR=/spool
+USER 10001:10001
+WORKDIR /spool
+ENTRYPOINT ["python", "-m", "crawler"]
+CMD ["work"]

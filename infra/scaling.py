@@ -1,0 +1,113 @@
+"""How many workers: by what waits on the frontier, from zero and back to zero."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.fetchers import Fetchers
+from infra.frontier import Frontier
+
+BACKLOG_PER_WORKER = 5_000
+"""Messages that must wait for each worker before there is one more: about a minute's work."""
+
+IDLE_MINUTES = 10
+"""How long the frontier must be empty, delayed and leased messages included, before the last worker stops."""
+
+_MINUTE = Duration.minutes(1)
+
+
+class Scaling(Construct):
+    """Two alarms that move the service's desired count.
+
+    Grow looks at visible messages only: a worker that meets a host whose turn is far away sends the URL back delayed,
+    so what stays visible is work that more workers could do. Stop looks at everything that has not ended.
+    """
+
+    def __init__(
+        self, scope: Construct, name: str, *, fetchers: Fetchers, frontier: Frontier, max_workers: int
+    ) -> None:
+        super().__init__(scope, name)
+        self._target = autoscaling.ScalableTarget(
+            self,
+            "Target",
+            service_namespace=autoscaling.ServiceNamespace.ECS,
+            resource_id=f"service/{fetchers.cluster.cluster_name}/{fetchers.service.service_name}",
+            scalable_dimension="ecs:service:DesiredCount",
+            min_capacity=0,
+            max_capacity=max_workers,
+            role=iam.Role.from_role_arn(
+                self,
+                "Role",
+                f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/aws-service-role/ecs.application-autoscaling.amazonaws.com"
+                "/AWSServiceRoleForApplicationAutoScaling_ECSService",
+            ),
+        )
+        grow = self._step("Grow")
+        for workers, above in (steps := backlog_steps(max_workers)):
+            following = next((bound for _, bound in steps if bound > above), None)
+            # Bounds are distances from the alarm's threshold, which is the first step's.
+            grow.add_adjustment(
+                adjustment=workers,
+                lower_bound=above - steps[0][1],
+                upper_bound=None if following is None else following - steps[0][1],
+            )
+        cloudwatch.Alarm(
+            self,
+            "Backlog",
+            alarm_description="Scaling: URLs wait on the frontier; sets the number of workers",
+            metric=_total(frontier, ["Visible"]),
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            threshold=steps[0][1],
+            evaluation_periods=1,
+        ).add_alarm_action(actions.ApplicationScalingAction(grow))
+
+        stop = self._step("Stop")
+        stop.add_adjustment(adjustment=0, upper_bound=0)
+        cloudwatch.Alarm(
+            self,
+            "Idle",
+            alarm_description="Scaling: nothing waits, is delayed or is worked on; stops the workers",
+            metric=_total(frontier, ["Visible", "NotVisible", "Delayed"]),
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+            threshold=0,
+            evaluation_periods=IDLE_MINUTES,
+        ).add_alarm_action(actions.ApplicationScalingAction(stop))
+
+    def _step(self, name: str) -> autoscaling.StepScalingAction:
+        return autoscaling.StepScalingAction(
+            self,
+            name,
+            scaling_target=self._target,
+            adjustment_type=autoscaling.AdjustmentType.EXACT_CAPACITY,
+            metric_aggregation_type=autoscaling.MetricAggregationType.MAXIMUM,
+        )
+
+
+def backlog_steps(max_workers: int) -> list[tuple[int, int]]:
+    """(workers, messages from which on there are so many): 1, 2, 4, 8 … up to `max_workers`."""
+    counts = [1]
+    while counts[-1] < max_workers:
+        counts.append(min(counts[-1] * 2, max_workers))
+    return [(count, 1 if count == 1 else count * BACKLOG_PER_WORKER) for count in counts]
+
+
+def _total(frontier: Frontier, states: list[str]) -> cloudwatch.MathExpression:
+    """Messages of all lanes in these states. A lane untouched for six hours reports nothing, which counts as 0."""
+    metrics: dict[str, cloudwatch.IMetric] = {
+        f"{lane}{state}".lower(): queue.metric(
+            f"ApproximateNumberOfMessages{state}", statistic="Maximum", period=_MINUTE
+        )
+        for lane, queue in frontier.lanes.items()
+        for state in states
+    }
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
+        using_metrics=metrics,
+        label="messages",
+        period=_MINUTE,
+    )
