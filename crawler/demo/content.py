@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from crawler.demo.pages import Pages
 from crawler.demo.plan import HOSTS, Kind, Place, Trait, plan, resource
+from crawler.demo.server import Answer
 
 PAGES = 300
 SEED = 20
@@ -23,18 +24,6 @@ Disallow: /private/
 Disallow: /*?print=
 Allow: /private/press/
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer. `location` goes with a redirect, `coding` names the content coding of `body`."""
-
-    status: int
-    body: bytes = b""
-    content_type: str = ""
-    location: str = ""
-    coding: str = ""
-    chunked: bool = False
 
 
 @dataclass(frozen=True)

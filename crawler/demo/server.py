@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 import socket
+import stat
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import TextIO
 
-from crawler.demo.content import Answer
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer. `location` goes with a redirect, `coding` names the content coding of `body`."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = ""
+    location: str = ""
+    coding: str = ""
+    chunked: bool = False
+
 
 Respond = Callable[[str, str], Answer]
 """Answers a request by host (without port, lower case) and target."""
@@ -17,19 +34,43 @@ Respond = Callable[[str, str], Answer]
 _HEAD_LIMIT = 64 * 1024
 
 
-class Server:
-    """Serves what `respond` answers. `delay` is seconds before each answer; `log` gets one line a request."""
+async def serve(
+    listening: socket.socket, respond: Respond, *, ready: str, delay: float = 0.0, log: Path | None = None
+) -> None:
+    """Serve on a bound socket until SIGTERM or SIGINT, or until a pipe on stdin closes.
 
-    def __init__(self, respond: Respond, *, delay: float = 0.0, log: TextIO | None = None) -> None:
+    Prints the line `ready` when it serves. `delay` is seconds before each answer. `log` gets one line a request
+    (time of arrival, host, status, target), whole and at once; a reader may truncate it to begin anew. Connections still open at the end are cut.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if stat.S_ISFIFO(os.fstat(0).st_mode):
+        loop.add_reader(0, _read_stdin, stop)
+    with contextlib.ExitStack() as opened:
+        lines = opened.enter_context(log.open("a", buffering=1)) if log else None
+        connections = _Connections(respond, delay, lines)
+        listener = await asyncio.start_server(connections.serve, sock=listening, limit=_HEAD_LIMIT, backlog=1024)
+        print(ready, flush=True)
+        await stop.wait()
+        listener.close()
+
+
+def _read_stdin(stop: asyncio.Event) -> None:
+    if not os.read(0, 4096):
+        stop.set()
+
+
+class _Connections:
+    """Answers the requests of every connection, one after the other on each."""
+
+    def __init__(self, respond: Respond, delay: float, log: TextIO | None) -> None:
         self._respond = respond
         self._delay = delay
         self._log = log
 
-    async def start(self, listening: socket.socket) -> asyncio.Server:
-        """Accept connections on a bound socket. Closing the server leaves open connections to the loop's end."""
-        return await asyncio.start_server(self._serve, sock=listening, limit=_HEAD_LIMIT, backlog=1024)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while await self._one(reader, writer):
                 pass
@@ -41,6 +82,7 @@ class Server:
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Read and answer one request; whether the connection stays open."""
         line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        arrived = time.time()
         method, _, target = line.rpartition(" ")[0].partition(" ")
         headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
         host = headers.get("host", "").partition(":")[0].lower()
@@ -49,7 +91,7 @@ class Server:
             await asyncio.sleep(self._delay)
         if self._log is not None:
             # Before the answer, so that who has the answer finds its line.
-            self._log.write(f"{time.time():.6f} {host} {answer.status} {target}\n")
+            self._log.write(f"{arrived:.6f} {host} {answer.status} {target}\n")
         stays = method == "GET" and headers.get("connection", "").lower() != "close"
         writer.write(_encode(answer, stays))
         await writer.drain()

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import os
-import signal
 import socket
-import stat
 import subprocess
 import sys
 from collections import Counter
@@ -21,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from crawler.demo.content import PAGES, Answer, Site
+from crawler.demo.content import PAGES, Site
 from crawler.demo.plan import Place, Trait
-from crawler.demo.server import Respond, Server
+from crawler.demo.server import Answer, Respond, serve
 
 
 @contextmanager
@@ -48,32 +44,13 @@ def running(
             process.terminate()
 
 
-async def serve(port: int, pages: int, delay_ms: int, retry_503: int, log: Path | None) -> None:
-    """Serve until SIGTERM or SIGINT, or until a pipe on stdin closes. Prints one line with the seeds when ready.
-
-    OSError when the port is taken.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if stat.S_ISFIFO(os.fstat(0).st_mode):
-        loop.add_reader(0, _read_stdin, stop)
-    with contextlib.ExitStack() as opened:
-        listening = opened.enter_context(socket.create_server(("127.0.0.1", port)))
-        # Appends line by line: a reader sees whole lines at once and may truncate the file to begin anew.
-        lines = opened.enter_context(log.open("a", buffering=1)) if log else None
+async def serve_site(port: int, pages: int, *, delay_ms: int = 0, retry_503: int = 0, log: Path | None = None) -> None:
+    """Serve the site until told to stop; prints its seeds when ready. OSError when the port is taken."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
         site = Site(listening.getsockname()[1], pages)
         respond = _flaky(site, retry_503) if retry_503 else site.answer
-        listener = await Server(respond, delay=delay_ms / 1000, log=lines).start(listening)
-        print(f"serving {pages} pages on", *site.seeds, flush=True)
-        await stop.wait()
-        listener.close()
-
-
-def _read_stdin(stop: asyncio.Event) -> None:
-    if not os.read(0, 4096):
-        stop.set()
+        ready = f"serving {pages} pages on {' '.join(site.seeds)}"
+        await serve(listening, respond, ready=ready, delay=delay_ms / 1000, log=log)
 
 
 def _flaky(site: Site, times: int) -> Respond:
@@ -97,8 +74,8 @@ def main() -> None:
     parser.add_argument("--delay", type=int, default=0, metavar="MS", help="milliseconds before each answer")
     parser.add_argument("--retry-503", type=int, default=0, metavar="N", help="some pages answer 503 N times first")
     parser.add_argument("--log", type=Path, metavar="FILE", help="access log: Unix time, host, status, target")
-    options = parser.parse_args()
-    asyncio.run(serve(options.port, options.pages, options.delay, options.retry_503, options.log))
+    given = parser.parse_args()
+    asyncio.run(serve_site(given.port, given.pages, delay_ms=given.delay, retry_503=given.retry_503, log=given.log))
 
 
 if __name__ == "__main__":
