@@ -1,0 +1,168 @@
+"""The life of a lease: written, extended, settled, or given back when it expires.
+
+A lease's token is the page's row and the fence that the claim raised. A settlement raises the fence too, so a token
+counts once: what comes with an old one is LOST, whether the page was handed on, finished or settled before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from crawler.model import Ending, Lease, Settled, Verdict
+from crawler.state.sqlite import lanes, records
+from crawler.state.sqlite.records import DEAD, DELAYED, DONE, PENDING, SKIPPED
+
+WOKEN_AT_ONCE = 1000
+"""Expired leases, or due delays, that one claim handles at most, so that none holds the lock for long."""
+
+_PHASES = {Ending.DONE: DONE, Ending.SKIPPED: SKIPPED, Ending.DEAD: DEAD}
+
+
+def token(page: int, fence: int) -> str:
+    """What a lease carries as its token."""
+    return f"{page}.{fence}"
+
+
+def write(db: sqlite3.Connection, now: float, worker: str, leases: Sequence[Lease]) -> None:
+    """Hand pending pages out, as these leases say. Their lanes' best ranks are the caller's to refresh."""
+    db.executemany(
+        "UPDATE page SET phase = 1, receives = receives + 1, worker = ?, wakes_at = ?, fence = ? WHERE id = ?",
+        [(worker, lease.expires_at, fence, page) for lease in leases for page, fence in [_parts(lease)]],
+    )
+    leased = Counter(lease.crawl for lease in leases)
+    for name, count in leased.items():
+        crawl = records.find(db, name).id
+        records.add_up(db, crawl, now, Counter(leased=count, pending=-count))
+
+
+def extend(db: sqlite3.Connection, now: float, leases: Sequence[Lease]) -> list[Settled]:
+    """Make live leases last from now on."""
+    lasts = {name: records.find(db, name).settings.lease for name in {lease.crawl for lease in leases}}
+    answers = []
+    for lease in leases:
+        row = _held(db, lease)
+        if row is not None:
+            db.execute("UPDATE page SET wakes_at = ? WHERE id = ?", (now + lasts[lease.crawl], row[0]))
+        answers.append(Settled.LOST if row is None else Settled.SETTLED)
+    return answers
+
+
+def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
+    """End leases that are still held."""
+    changes: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    queued: set[int] = set()
+    answers = []
+    for lease, verdict in endings:
+        row = _held(db, lease)
+        if row is None:
+            answers.append(Settled.LOST)
+            continue
+        page, crawl, lane, rank = row
+        if verdict.ending in _PHASES:
+            phase, wakes_at = _PHASES[verdict.ending], None
+            changes[crawl][verdict.ending] += 1
+        else:
+            phase, wakes_at = (DELAYED, verdict.at) if verdict.at > now else (PENDING, None)
+            changes[crawl]["pending"] += 1
+            if phase == PENDING:
+                queued.add(lane)
+        db.execute(
+            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, fence = fence + 1, receives = 0, worker = NULL,"
+            " failures = failures + ?, reason = ?, error = ? WHERE id = ?",
+            (
+                phase,
+                wakes_at,
+                lanes.usual(rank),
+                verdict.ending is Ending.RETRY,
+                _text(verdict.reason),
+                _text(verdict.error),
+                page,
+            ),
+        )
+        changes[crawl]["leased"] -= 1
+        changes[crawl]["bytes"] += verdict.bytes
+        answers.append(Settled.SETTLED)
+    lanes.refresh(db, queued)
+    for crawl, change in changes.items():
+        records.add_up(db, crawl, now, change)
+    return answers
+
+
+def wake(db: sqlite3.Connection, now: float) -> None:
+    """Make expired leases and due delays claimable, the longest due first."""
+    _give_back(
+        db,
+        now,
+        db.execute(
+            "SELECT id, crawl, lane, rank FROM page WHERE phase = 1 AND wakes_at <= ? ORDER BY wakes_at LIMIT ?",
+            (now, WOKEN_AT_ONCE),
+        ).fetchall(),
+    )
+    _queue_delayed(
+        db,
+        db.execute(
+            "SELECT id, lane FROM page WHERE phase = 5 AND wakes_at <= ? ORDER BY wakes_at LIMIT ?",
+            (now, WOKEN_AT_ONCE),
+        ).fetchall(),
+    )
+
+
+def end_delays(db: sqlite3.Connection, crawl: int) -> None:
+    """Make delayed pages of a crawl that has reached a limit claimable, so that it need not wait to end."""
+    _queue_delayed(
+        db,
+        db.execute(
+            "SELECT id, lane FROM page WHERE phase = 5 AND wakes_at IS NOT NULL AND crawl = ? LIMIT ?",
+            (crawl, WOKEN_AT_ONCE),
+        ).fetchall(),
+    )
+
+
+def release(db: sqlite3.Connection, now: float, worker: str) -> int:
+    """Give all leases of a worker back."""
+    held = db.execute(
+        "SELECT id, crawl, lane, rank FROM page WHERE phase = 1 AND wakes_at IS NOT NULL AND worker = ?", (worker,)
+    ).fetchall()
+    _give_back(db, now, held)
+    return len(held)
+
+
+def _parts(lease: Lease) -> tuple[int, int]:
+    page, _, fence = lease.token.partition(".")
+    return int(page), int(fence)
+
+
+def _held(db: sqlite3.Connection, lease: Lease) -> tuple[int, int, int, int] | None:
+    """Row, crawl, lane and rank of a page whose lease this still is.
+
+    A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
+    """
+    page, fence = _parts(lease)
+    row: tuple[int, int, int, int] | None = db.execute(
+        "SELECT id, crawl, lane, rank FROM page WHERE id = ? AND fence = ? AND phase = 1 AND digest = ?",
+        (page, fence, lease.digest),
+    ).fetchone()
+    return row
+
+
+def _give_back(db: sqlite3.Connection, now: float, held: Sequence[tuple[int, int, int, int]]) -> None:
+    """Leased pages become pending ahead of all others; `receives` stays, to tell that a holder failed."""
+    db.executemany(
+        "UPDATE page SET phase = 0, wakes_at = NULL, worker = NULL, rank = ? WHERE id = ?",
+        [(lanes.returned(rank), page) for page, _, _, rank in held],
+    )
+    lanes.refresh(db, {lane for _, _, lane, _ in held})
+    for crawl, count in Counter(crawl for _, crawl, _, _ in held).items():
+        records.add_up(db, crawl, now, Counter(leased=-count, pending=count))
+
+
+def _queue_delayed(db: sqlite3.Connection, delayed: Sequence[tuple[int, int]]) -> None:
+    db.executemany("UPDATE page SET phase = 0, wakes_at = NULL WHERE id = ?", [(page,) for page, _ in delayed])
+    lanes.refresh(db, {lane for _, lane in delayed})
+
+
+def _text(text: str) -> str | None:
+    """A verdict's words as a column holds them: a lone surrogate, which a server can cause, has no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8") if text else None

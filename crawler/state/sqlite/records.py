@@ -1,0 +1,151 @@
+"""Crawl records and the ledger's sums."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass
+
+import msgspec
+
+from crawler.config import CrawlSettings
+from crawler.errors import StateMismatch, UsageError
+from crawler.model import Counts, CrawlRecord, PageState, Phase
+
+PENDING, LEASED, DONE, SKIPPED, DEAD, DELAYED = range(6)
+"""`page.phase`. Delayed pages count as pending."""
+
+PHASES = (Phase.PENDING, Phase.LEASED, Phase.DONE, Phase.SKIPPED, Phase.DEAD, Phase.PENDING)
+
+SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
+
+_RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at FROM crawl"
+_ADD_UP = f"UPDATE crawl SET updated_at = ?, {', '.join(f'{name} = {name} + ?' for name in SUMS)} WHERE id = ?"  # noqa: S608
+_settings = msgspec.json.Decoder(CrawlSettings)
+
+
+@dataclass(slots=True)
+class Crawl:
+    """What the frontier needs of a crawl's row."""
+
+    id: int
+    name: str
+    started_at: float
+    settings: CrawlSettings
+    done: int
+    leased: int
+
+    def used_up(self, now: float) -> str:
+        """The crawl limit that is used up, "" for none."""
+        if self.settings.max_time is not None and now >= self.started_at + self.settings.max_time:
+            return "max-time"
+        if self.settings.max_pages is not None and self.done >= self.settings.max_pages:
+            return "max-pages"
+        return ""
+
+
+def _decoded(settings: bytes) -> CrawlSettings:
+    try:
+        return _settings.decode(settings)
+    except msgspec.DecodeError as error:
+        raise StateMismatch(
+            f"the settings of a crawl were written by another version of the crawler: {error}"
+        ) from None
+
+
+def find(db: sqlite3.Connection, name: str) -> Crawl:
+    """The crawl called `name`. Raises UsageError when there is none."""
+    row = db.execute(
+        "SELECT id, name, started_at, settings, done, leased FROM crawl WHERE name = ?", (name,)
+    ).fetchone()
+    if row is None:
+        raise UsageError(f"there is no crawl {name!r} on this state")
+    return _crawl(*row)
+
+
+def with_pending(db: sqlite3.Connection) -> list[Crawl]:
+    """The crawls that have pages to claim now or later."""
+    rows = db.execute("SELECT id, name, started_at, settings, done, leased FROM crawl WHERE pending > 0").fetchall()
+    return [_crawl(*row) for row in rows]
+
+
+def _crawl(id: int, name: str, started_at: float, settings: bytes, done: int, leased: int) -> Crawl:
+    return Crawl(id, name, started_at, _decoded(settings), done, leased)
+
+
+def add_up(db: sqlite3.Connection, crawl: int, now: float, changes: Counter[str]) -> None:
+    """Add `changes` to a crawl's sums, in the transaction that made them."""
+    db.execute(_ADD_UP, (now, *(changes[name] for name in SUMS), crawl))
+
+
+def create(db: sqlite3.Connection, record: CrawlRecord) -> CrawlRecord:
+    db.execute(
+        "INSERT INTO crawl (name, started_at, settings, store, completed_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (name) DO NOTHING",
+        (
+            record.id,
+            record.started_at,
+            msgspec.json.encode(record.settings),
+            record.store,
+            record.completed_at,
+            record.updated_at,
+        ),
+    )
+    return _record(db.execute(_RECORD + " WHERE name = ?", (record.id,)).fetchone())
+
+
+def every(db: sqlite3.Connection) -> list[CrawlRecord]:
+    return [_record(row) for row in db.execute(_RECORD + " ORDER BY started_at, id").fetchall()]
+
+
+def amend(db: sqlite3.Connection, now: float, name: str, settings: CrawlSettings) -> None:
+    find(db, name)
+    db.execute(
+        "UPDATE crawl SET settings = ?, updated_at = ? WHERE name = ?", (msgspec.json.encode(settings), now, name)
+    )
+
+
+def purge(db: sqlite3.Connection, name: str) -> None:
+    for row in db.execute("SELECT id FROM crawl WHERE name = ?", (name,)).fetchall():
+        for table in ("page", "lane", "source", "scope"):
+            db.execute(f"DELETE FROM {table} WHERE crawl = ?", row)  # noqa: S608
+        db.execute("DELETE FROM crawl WHERE id = ?", row)
+
+
+def counts(db: sqlite3.Connection, name: str) -> Counts:
+    row = db.execute(f"SELECT {', '.join(SUMS)} FROM crawl WHERE name = ?", (name,)).fetchone()  # noqa: S608
+    if row is None:
+        raise UsageError(f"there is no crawl {name!r} on this state")
+    return Counts(**dict(zip(SUMS, row, strict=True)), exact=True)
+
+
+def complete(db: sqlite3.Connection, now: float, name: str) -> bool:
+    """Mark a crawl that has nothing outstanding. The sums are exact, so they decide."""
+    if counts(db, name).outstanding:
+        return False
+    db.execute(
+        "UPDATE crawl SET completed_at = ?1, updated_at = ?1 WHERE name = ?2 AND completed_at IS NULL", (now, name)
+    )
+    return True
+
+
+def pages(db: sqlite3.Connection, name: str, after: int, limit: int) -> tuple[int, list[PageState]]:
+    """The next pages of a crawl in order of discovery, and what to pass as `after` for those behind them."""
+    rows = db.execute(
+        "SELECT id, digest, url, phase, reason FROM page WHERE crawl = ? AND id > ? ORDER BY id LIMIT ?",
+        (find(db, name).id, after, limit),
+    ).fetchall()
+    states = [PageState(digest, url, PHASES[phase], reason or "") for _, digest, url, phase, reason in rows]
+    return (rows[-1][0] if rows else after), states
+
+
+def _record(row: tuple[str, float, bytes, str, float | None, float]) -> CrawlRecord:
+    name, started_at, settings, store, completed_at, updated_at = row
+    return CrawlRecord(
+        id=name,
+        started_at=started_at,
+        settings=_decoded(settings),
+        store=store,
+        completed_at=completed_at,
+        updated_at=updated_at,
+    )

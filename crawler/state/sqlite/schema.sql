@@ -1,0 +1,92 @@
+-- Version 1. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see frontier.py).
+
+CREATE TABLE crawl (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    started_at REAL NOT NULL,
+    settings BLOB NOT NULL,                 -- CrawlSettings as JSON
+    store TEXT NOT NULL,
+    completed_at REAL,
+    updated_at REAL NOT NULL,
+    discovered INTEGER NOT NULL DEFAULT 0,  -- the ledger's sums, changed in the transaction that changes the pages
+    pending INTEGER NOT NULL DEFAULT 0,
+    leased INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    hosts INTEGER NOT NULL DEFAULT 0,
+    served INTEGER NOT NULL DEFAULT 0       -- number of the last lease; the largest of all crawls is the state's
+);
+
+CREATE TABLE gate (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    next_at REAL NOT NULL DEFAULT 0,        -- no turn before
+    last_at REAL NOT NULL DEFAULT 0,        -- start of the latest turn
+    interval REAL NOT NULL DEFAULT 0,       -- the gate's own minimum between turns
+    open INTEGER NOT NULL DEFAULT 1         -- next_at is near: claims look at its lanes
+);
+CREATE INDEX gate_closed ON gate (next_at) WHERE open = 0;
+
+-- The pages of one crawl behind one gate.
+CREATE TABLE lane (
+    id INTEGER PRIMARY KEY,
+    crawl INTEGER NOT NULL,
+    gate INTEGER NOT NULL,
+    open INTEGER NOT NULL,                  -- the gate's, so that one index finds what to claim
+    rank INTEGER,                           -- best rank of a pending page; NULL: none is pending
+    served INTEGER NOT NULL DEFAULT 0,      -- number of its latest lease: hosts take turns by it
+    UNIQUE (gate, crawl)
+);
+CREATE INDEX lane_order ON lane (crawl, open, rank, served) WHERE rank IS NOT NULL;
+
+CREATE TABLE page (
+    id INTEGER PRIMARY KEY,                 -- order of discovery; rows are appended, whatever their digest
+    crawl INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    lane INTEGER,                           -- NULL: skipped when it was found
+    rank INTEGER NOT NULL,
+    phase INTEGER NOT NULL,                 -- 0 pending, 1 leased, 2 done, 3 skipped, 4 dead, 5 delayed
+    wakes_at REAL,                          -- end of the lease or of the delay
+    fence INTEGER NOT NULL DEFAULT 0,       -- raised by every lease and every settlement
+    failures INTEGER NOT NULL DEFAULT 0,
+    receives INTEGER NOT NULL DEFAULT 0,
+    found_at REAL NOT NULL,
+    parent BLOB,                            -- digest; NULL: a seed
+    url TEXT NOT NULL,
+    worker TEXT,                            -- holder of the lease
+    reason TEXT,
+    error TEXT
+);
+CREATE UNIQUE INDEX page_digest ON page (crawl, digest);
+CREATE INDEX page_pending ON page (lane, rank) WHERE phase = 0;
+CREATE INDEX page_timed ON page (phase, wakes_at) WHERE wakes_at IS NOT NULL;
+
+-- Parents that are no pages themselves, for the parent_url of their children.
+CREATE TABLE source (
+    crawl INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    url TEXT NOT NULL,
+    PRIMARY KEY (crawl, digest)
+) WITHOUT ROWID;
+
+CREATE TABLE scope (
+    crawl INTEGER NOT NULL,
+    site TEXT NOT NULL,
+    PRIMARY KEY (crawl, site)
+) WITHOUT ROWID;
+
+CREATE TABLE fact (
+    name TEXT NOT NULL UNIQUE,
+    value BLOB NOT NULL,
+    until REAL NOT NULL
+);
+CREATE INDEX fact_until ON fact (until);
+
+CREATE TABLE worker (
+    name TEXT PRIMARY KEY,
+    at REAL NOT NULL,
+    rate REAL NOT NULL,
+    held INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,120 @@
+"""`CrawlState` on SQLite: every method is one transaction, and the work is in the modules beside this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+
+from crawler.config import CrawlSettings
+from crawler.errors import StateUnavailable
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict, defer
+from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, records
+from crawler.state.sqlite.database import Database
+
+_LEDGER_CHUNK = 2000
+
+
+class SqliteState:
+    """Frontier, visited set, gates and ledger in one file. Claims are exact; counts are exact; `claim` never waits."""
+
+    def __init__(self, database: Database, worker: str, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._worker = worker
+        self._clock = clock
+
+    @classmethod
+    async def open(
+        cls, path: str, *, worker: str, create: bool = False, clock: Callable[[], float] = time.time
+    ) -> SqliteState:
+        """Open the state file at `path` (":memory:": a state of this handle alone); `create` permits to make it.
+
+        `worker` owns the leases it claims. Raises StateMissing, StateMismatch (nothing was changed), StateUnavailable.
+        """
+        return cls(await Database.open(path, create=create), worker, clock)
+
+    @property
+    def home(self) -> str:
+        return self._database.folder
+
+    async def create(self, crawl: CrawlRecord) -> CrawlRecord:
+        return await self._database.write(lambda db: records.create(db, crawl), durable=True)
+
+    async def crawls(self) -> list[CrawlRecord]:
+        return await self._database.read(records.every)
+
+    async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        await self._database.write(lambda db: records.amend(db, self._clock(), crawl, settings), durable=True)
+
+    async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        seeds = any(page.parent is None for page in pages)
+        return await self._database.write(lambda db: adding.add(db, self._clock(), crawl, pages), durable=seeds)
+
+    async def claim(self, limit: int, crawl: str | None = None) -> list[Lease]:
+        handed = self._database.submit(lambda db: claiming.claim(db, self._clock(), self._worker, limit, crawl))
+        try:
+            return await asyncio.wrap_future(handed)
+        except asyncio.CancelledError:
+            # Nobody will see these leases: give them back rather than let them block a stop until they expire.
+            if not handed.cancelled():
+                with contextlib.suppress(StateUnavailable):  # closed meanwhile
+                    self._database.submit(
+                        lambda db: leasing.settle(db, self._clock(), [(lease, defer(0)) for lease in handed.result()])
+                    )
+            raise
+
+    async def settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
+        return await self._database.write(lambda db: leasing.settle(db, self._clock(), endings))
+
+    async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
+        return await self._database.write(lambda db: leasing.extend(db, self._clock(), leases))
+
+    async def turn(self, crawl: str, gate: str) -> float:
+        return await self._database.write(
+            lambda db: gates.turn(db, self._clock(), gate, records.find(db, crawl).settings.interval)
+        )
+
+    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
+        await self._database.write(lambda db: gates.hold(db, self._clock(), gate, until, interval))
+
+    async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
+        return await self._database.read(lambda db: fleet.in_scope(db, records.find(db, crawl).id, sites))
+
+    async def recall(self, names: Sequence[str]) -> list[bytes | None]:
+        return await self._database.read(lambda db: fleet.recall(db, self._clock(), names))
+
+    async def remember(self, name: str, value: bytes, seconds: float, *, if_absent: bool = False) -> bool:
+        return await self._database.write(lambda db: fleet.remember(db, self._clock(), name, value, seconds, if_absent))
+
+    async def beat(self, beat: Beat) -> None:
+        await self._database.write(lambda db: fleet.beat(db, self._clock(), beat))
+
+    async def workers(self) -> list[Beat]:
+        return await self._database.read(lambda db: fleet.workers(db, self._clock()))
+
+    async def release(self, worker: str) -> int:
+        return await self._database.write(lambda db: leasing.release(db, self._clock(), worker))
+
+    async def counts(self, crawl: str) -> Counts:
+        return await self._database.read(lambda db: records.counts(db, crawl))
+
+    async def complete(self, crawl: str) -> bool:
+        return await self._database.write(lambda db: records.complete(db, self._clock(), crawl))
+
+    async def ledger(self, crawl: str) -> AsyncIterator[PageState]:
+        last = 0
+        while True:
+            last, pages = await self._database.read(partial(records.pages, name=crawl, after=last, limit=_LEDGER_CHUNK))
+            for page in pages:
+                yield page
+            if len(pages) < _LEDGER_CHUNK:
+                return
+
+    async def purge(self, crawl: str) -> None:
+        """Drop all that is known of a crawl; the gates and facts stay. What workers still hold of it is LOST."""
+        await self._database.write(lambda db: records.purge(db, crawl), durable=True)
+
+    async def close(self) -> None:
+        await self._database.close()
