@@ -1,0 +1,169 @@
+"""Which addresses a crawl may connect to (RFC 6890), checked where names become addresses.
+
+A page, a redirect, a robots.txt line or a DNS answer must not lead into the network the crawler runs in: the reply would
+end up in an archive. What was checked is what is connected to: the resolver hands out checked addresses only, and the
+fetcher checks once more where it makes a socket, whatever way the address came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from crawler.errors import FailureKind, FetchFailure
+
+LOOKUP_TIMEOUT = 10.0
+"""Seconds for a DNS lookup, waiting for a free thread included."""
+
+LOOKUP_THREADS = 16
+"""Lookups at a time; each blocks a thread, a dead name server for many seconds."""
+
+# IANA special-purpose registries; the first network that contains an address names it.
+_V4 = [
+    (IPv4Network(network), reason)
+    for network, reason in (
+        ("169.254.0.0/16", "link-local"),
+        ("100.100.100.200/32", "metadata"),  # Alibaba
+        ("168.63.129.16/32", "metadata"),  # Azure
+        ("192.0.0.192/32", "metadata"),  # Oracle
+        ("127.0.0.0/8", "loopback"),
+        ("10.0.0.0/8", "private"),
+        ("172.16.0.0/12", "private"),
+        ("192.168.0.0/16", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("0.0.0.0/8", "unspecified"),
+        ("224.0.0.0/4", "multicast"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "reserved"),
+        ("192.88.99.0/24", "reserved"),
+        ("198.18.0.0/15", "reserved"),
+        ("198.51.100.0/24", "reserved"),
+        ("203.0.113.0/24", "reserved"),
+        ("240.0.0.0/4", "reserved"),
+    )
+]
+_V6 = [
+    (IPv6Network(network), reason)
+    for network, reason in (
+        ("fe80::/10", "link-local"),
+        ("fd00:ec2::254/128", "metadata"),  # AWS
+        ("fd20:ce::254/128", "metadata"),  # Google
+        ("::1/128", "loopback"),
+        ("::/128", "unspecified"),
+        ("fc00::/7", "private"),
+        ("fec0::/10", "private"),
+        ("64:ff9b:1::/48", "private"),
+        ("ff00::/8", "multicast"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "reserved"),
+        ("3fff::/20", "reserved"),
+    )
+]
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_V4_COMPATIBLE = IPv6Network("::/96")
+
+_WITH_PRIVATE = frozenset({"loopback", "private", "carrier-grade NAT"})
+"""What `allow_private` permits. Link-local and metadata addresses are never a crawl's business."""
+
+
+@lru_cache(maxsize=4096)
+def check_address(ip: str, allow_private: bool) -> str | None:
+    """Why an address must not be connected to, in a word or two; None when it may be."""
+    try:
+        address = ip_address(ip.partition("%")[0])
+    except ValueError:
+        return "not an address"
+    if isinstance(address, IPv4Address):
+        reasons = [_named(address, _V4)]
+    elif embedded := _embedded(address):
+        # The packet ends at the IPv4 address inside, so that is the one that counts.
+        reasons = [_named(inner, _V4) for inner in embedded]
+    else:
+        reasons = [_named(address, _V6) or (None if address in _GLOBAL_V6 else "reserved")]
+    for reason in reasons:
+        if reason is not None and not (allow_private and reason in _WITH_PRIVATE):
+            return reason
+    return None
+
+
+def _named(
+    address: IPv4Address | IPv6Address, table: list[tuple[IPv4Network, str]] | list[tuple[IPv6Network, str]]
+) -> str | None:
+    return next((reason for network, reason in table if address in network), None)
+
+
+def _embedded(address: IPv6Address) -> list[IPv4Address]:
+    """IPv4 addresses inside: mapped and compatible (RFC 4291), 6to4 (RFC 3056), Teredo (RFC 4380), NAT64 (RFC 6052)."""
+    if address.ipv4_mapped:
+        return [address.ipv4_mapped]
+    if address.sixtofour:
+        return [address.sixtofour]
+    if address.teredo:
+        return list(address.teredo)
+    if address in _NAT64 or (address in _V4_COMPATIBLE and int(address) > 0xFFFF):
+        return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    return []
+
+
+def refusal(host: str, reason: str) -> FetchFailure:
+    """The failure for a host none of whose addresses may be connected to."""
+    return FetchFailure(FailureKind.PRIVATE, f"{host} is not crawled: its address is {reason}")
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names by the system's resolver and hands out only addresses that may be connected to."""
+
+    def __init__(self, allow_private: bool) -> None:
+        self._allow_private = allow_private
+        self._threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="dns")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Addresses of a host, refused ones dropped. Raises FetchFailure (PRIVATE) when all are refused, OSError when
+        there are none."""
+        addresses = await self._addresses(host, family)
+        reasons = {ip: check_address(ip, self._allow_private) for ip in addresses}
+        allowed = [ip for ip, reason in reasons.items() if reason is None]
+        for reason in reasons.values():
+            if reason is not None and not allowed:
+                raise refusal(host, reason)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=ip,
+                port=port,
+                family=socket.AF_INET6 if ":" in ip else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for ip in allowed
+        ]
+
+    async def close(self) -> None:
+        """Let lookups in progress end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _addresses(self, host: str, family: socket.AddressFamily) -> list[str]:
+        name = host.rstrip(".").lower()
+        if name == "localhost" or name.endswith(".localhost"):
+            # Loopback by definition, and no business of a name server (RFC 6761 6.3).
+            local = {socket.AF_INET: ["127.0.0.1"], socket.AF_INET6: ["::1"]}
+            return local.get(family, ["127.0.0.1", "::1"])
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, _lookup, host, family)
+        try:
+            async with asyncio.timeout(LOOKUP_TIMEOUT):
+                return await lookup
+        except TimeoutError:
+            raise socket.gaierror(socket.EAI_AGAIN, f"no answer within {LOOKUP_TIMEOUT:.0f} s") from None
+
+
+def _lookup(host: str, family: socket.AddressFamily) -> list[str]:
+    found = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return [str(address[4][0]) for address in found]
