@@ -5,6 +5,8 @@ Column order is the schema's; columns are only ever added at the end, nullable.
 
 from __future__ import annotations
 
+from copy import copy
+
 import msgspec
 
 SCHEMA_VERSION = 1
@@ -49,3 +51,31 @@ class PageRow(msgspec.Struct, kw_only=True, gc=False):
     warc_length: int | None = None
     error: str | None = None
     extra: str | None = None
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(row: PageRow) -> bytes:
+    """A row as a line of ndjson in UTF-8. Lone surrogates and U+0000, which Parquet readers refuse, become
+    U+FFFD."""
+    try:
+        line = _encoder.encode(row)
+    except UnicodeEncodeError:
+        line = _encoder.encode(_cleaned(row))
+    # Also true for a backslash before "u0000" in the text: cleaning that row costs a little and changes nothing.
+    if b"\\u0000" in line:
+        line = _encoder.encode(_cleaned(row))
+    return line + b"\n"
+
+
+def _cleaned(row: PageRow) -> PageRow:
+    cleaned = copy(row)
+    for name in PageRow.__struct_fields__:
+        value = getattr(row, name)
+        if isinstance(value, str):
+            setattr(cleaned, name, value.translate(_UNFIT))
+    return cleaned
+
+
+_UNFIT = {0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
