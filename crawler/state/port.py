@@ -35,6 +35,12 @@ from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageSta
 class CrawlState(Protocol):
     """Frontier, visited set, host gates and ledger of the crawls at one address."""
 
+    @property
+    def home(self) -> str:
+        """The store that goes with this state unless the user names another: the folder of a file, a stack's bucket;
+        "" when there is none."""
+        ...
+
     # ---------------------------------------------------------------- crawls
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:

@@ -1,0 +1,5 @@
+"""`python -m crawler` is `crawler`."""
+
+from crawler.entrypoints.cli import main
+
+main()

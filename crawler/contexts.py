@@ -1,0 +1,111 @@
+"""What a worker keeps for each crawl it works on: fetcher, robots, discoverer, archive. Made at the first lease."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from crawler.archive.archive import Archive
+from crawler.archive.stores import Store, open_store
+from crawler.discover import Discoverer, SeenCache
+from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.fetch import Fetcher
+from crawler.model import CrawlRecord, Lease, Verdict, dead, retry
+from crawler.parser import Parser
+from crawler.robots_keeper import RobotsKeeper
+from crawler.settle import Ledgers
+from crawler.state.port import CrawlState
+from crawler.visit import Visitor, pause_until
+
+REFRESH = 20.0
+"""Seconds after which a crawl's record is read again: amended settings reach every worker within half a minute."""
+
+
+class Context:
+    """One crawl in one worker."""
+
+    def __init__(self, record: CrawlRecord, visitor: Visitor, ledgers: Ledgers, fetcher: Fetcher) -> None:
+        self.record, self.visitor, self.ledgers, self.fetcher = record, visitor, ledgers, fetcher
+        self.read_at = time.monotonic()
+
+
+class Contexts:
+    """The contexts of a worker, by crawl."""
+
+    def __init__(self, state: CrawlState, store: str, worker: str, parser: Parser, stopping: asyncio.Event) -> None:
+        self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
+        self._contexts: dict[str, Context] = {}
+        self._stores: dict[str, Store] = {}
+        self._retired: list[Fetcher] = []
+        self._making = asyncio.Lock()
+
+    async def visitor(self, crawl: str) -> Visitor:
+        """The visitor of a crawl, with settings not older than half a minute."""
+        context = self._contexts.get(crawl)
+        if context is None or time.monotonic() - context.read_at > REFRESH:
+            async with self._making:
+                context = self._contexts.get(crawl)
+                if context is None or time.monotonic() - context.read_at > REFRESH:
+                    context = await self._read(crawl, context)
+        return context.visitor
+
+    def ledgers(self, crawl: str) -> Ledgers:
+        """Where a crawl's endings go. Its context exists: a visit came before."""
+        return self._contexts[crawl].ledgers
+
+    def fault(self, lease: Lease, error: Exception) -> Verdict:
+        """The verdict for a page at which this program failed."""
+        text = f"internal fault: {type(error).__name__}: {error}"
+        context = self._contexts.get(lease.crawl)
+        if context is not None and lease.attempt >= context.record.settings.max_attempts:
+            return dead("fault", text)
+        return retry(time.time() + 2.0**lease.attempt, "fault", text)
+
+    async def close(self) -> None:
+        """Close archives (what they hold is durable and named) and connections."""
+        for context in self._contexts.values():
+            await context.ledgers.archive.close()
+            await context.fetcher.close()
+        for fetcher in self._retired:
+            await fetcher.close()
+
+    async def _read(self, crawl: str, old: Context | None) -> Context:
+        """Read the crawl's record; make a context, or follow amended settings with the archive kept open."""
+        record = next((record for record in await self._state.crawls() if record.id == crawl), None)
+        if record is None:
+            raise StateUnavailable(f"the record of crawl {crawl} cannot be read")
+        if old is not None and old.record.settings == record.settings:
+            old.read_at = time.monotonic()
+            return old
+        settings = record.settings
+        fetcher = Fetcher(
+            user_agent=settings.user_agent,
+            contact=settings.contact,
+            allow_private=settings.allow_private,
+            max_body=settings.max_body,
+            concurrency=settings.concurrency,
+        )
+        await fetcher.start()
+        archive = old.ledgers.archive if old else await Archive.open(self._store_of(record), record, self._worker)
+        seen = old.ledgers.discoverer.seen if old else SeenCache()
+        discoverer = Discoverer(self._state, crawl, settings, seen)
+        robots = RobotsKeeper(self._state, fetcher, crawl, settings, self._worker)
+
+        async def pause(until: float) -> bool:
+            return await pause_until(until, self._stopping)
+
+        visitor = Visitor(self._state, crawl, settings, fetcher, robots, discoverer, self._parser, pause)
+        if old is not None:
+            self._retired.append(old.fetcher)
+            old.ledgers.discoverer, old.ledgers.disallowed = discoverer, robots.disallowed
+            old.record, old.visitor, old.fetcher, old.read_at = record, visitor, fetcher, time.monotonic()
+            return old
+        context = Context(record, visitor, Ledgers(crawl, archive, discoverer, robots.disallowed), fetcher)
+        self._contexts[crawl] = context
+        return context
+
+    def _store_of(self, record: CrawlRecord) -> Store:
+        address = self._store or record.store or self._state.home
+        if not address:
+            raise StoreUnavailable(f"crawl {record.id} names no store: start the worker with --store")
+        return self._stores.setdefault(address, open_store(address))

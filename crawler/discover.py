@@ -1,0 +1,175 @@
+"""Discover: from the links of a page to the pages that the frontier should take.
+
+What is out of scope, filtered or known already ends here. A link that may not be fetched for a reason the ledger
+should show (robots, a limit, its length) becomes a page all the same, with `skip` set.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from crawler import urls
+from crawler.config import CrawlSettings
+from crawler.fetched import Link
+from crawler.model import Lease, Page, Parent
+from crawler.state.port import CrawlState
+
+SEEN_LIMIT = 200_000
+"""Digests in one generation of the seen cache: two generations of 16-byte digests are some 40 MB."""
+
+SCOPE_LIMIT = 50_000
+OUT_OF_SCOPE_SECONDS = 30.0
+"""A site found out of scope is asked about again after this long: a seed may have brought it in."""
+
+
+class SeenCache:
+    """Digests known to be in the visited set, bounded.
+
+    A seen URL is never unseen, so what it says is always right; what it forgot costs a look-up. Two generations: when
+    the young one is full it becomes the old one, so a digest in use stays.
+    """
+
+    def __init__(self, limit: int = SEEN_LIMIT) -> None:
+        self._limit = limit
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._young or digest in self._old
+
+    def update(self, digests: Iterable[bytes]) -> None:
+        self._young.update(digests)
+        if len(self._young) >= self._limit:
+            self._young, self._old = set(), self._young
+
+
+class Filters:
+    """`--include` and `--exclude`: searched in the URL's key, so that every spelling of a page decides alike."""
+
+    def __init__(self, settings: CrawlSettings) -> None:
+        self._include = [re.compile(pattern) for pattern in settings.include]
+        self._exclude = [re.compile(pattern) for pattern in settings.exclude]
+
+    def allow(self, url: str) -> bool:
+        """Exclude wins; without `--include` everything else passes."""
+        if not self._include and not self._exclude:
+            return True
+        key = urls.key(url)
+        if any(pattern.search(key) for pattern in self._exclude):
+            return False
+        return not self._include or any(pattern.search(key) for pattern in self._include)
+
+
+class ScopeCheck:
+    """Which sites the crawl follows links to, asked of the state once and remembered for a while."""
+
+    def __init__(self, state: CrawlState, crawl: str, settings: CrawlSettings) -> None:
+        self._state, self._crawl, self._settings = state, crawl, settings
+        self._known: dict[str, float] = {}  # site -> until when it counts as out of scope; 0.0 = in scope for good
+
+    async def prepare(self, sites: Iterable[str]) -> None:
+        """Ask the state about the sites not known yet, in one call."""
+        if self._settings.scope == "any":
+            return
+        now = time.monotonic()
+        ask = [site for site in set(sites) if (until := self._known.get(site)) is None or 0.0 < until < now]
+        if not ask:
+            return
+        if len(self._known) > SCOPE_LIMIT:
+            self._known.clear()
+        for site, inside in zip(ask, await self._state.in_scope(self._crawl, ask), strict=True):
+            self._known[site] = 0.0 if inside else now + OUT_OF_SCOPE_SECONDS
+
+    def inside(self, site: str) -> bool:
+        """Whether a prepared site is in scope."""
+        return self._settings.scope == "any" or self._known.get(site) == 0.0
+
+    async def allows(self, url: str) -> bool:
+        """The check for one URL."""
+        site = urls.site_name(urls.hostname(url), self._settings.scope)
+        await self.prepare([site])
+        return self.inside(site)
+
+
+class Discoverer:
+    """Makes pages of links, for one crawl in one worker."""
+
+    def __init__(self, state: CrawlState, crawl: str, settings: CrawlSettings, seen: SeenCache) -> None:
+        self.seen = seen
+        self.scope = ScopeCheck(state, crawl, settings)
+        self.filters = Filters(settings)
+        self._settings = settings
+        self._hosts: dict[str, tuple[str, str]] = {}
+
+    async def pages(
+        self, found: Sequence[tuple[Lease, Sequence[Link]]], disallowed: Callable[[str], bool]
+    ) -> list[Page]:
+        """Pages to add for the links of many pages, distinct by digest.
+
+        `disallowed` answers, without waiting, whether robots rules known to this process forbid a URL.
+        """
+        fresh: dict[bytes, tuple[Lease, Link, str]] = {}
+        for lease, links in found:
+            redelivered = lease.receives > 1
+            for link in links:
+                if link.digest in fresh or (not redelivered and link.digest in self.seen):
+                    continue
+                fresh[link.digest] = (lease, link, urls.hostname(link.url))
+        await self.scope.prepare(self._names(host)[0] for _, _, host in fresh.values())
+        return [
+            self._page(lease, link, host, disallowed)
+            for lease, link, host in fresh.values()
+            if self.scope.inside(self._names(host)[0]) and self.filters.allow(link.url)
+        ]
+
+    def redirect(self, lease: Lease, target: str) -> Page | None:
+        """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so
+        that leaving the scope shows in the ledger."""
+        digest = urls.digest(target)
+        if digest in self.seen and lease.receives == 1:
+            return None
+        return self._make(lease, target, digest, lease.depth, self._names(urls.hostname(target))[1], "")
+
+    def _page(self, lease: Lease, link: Link, host: str, disallowed: Callable[[str], bool]) -> Page:
+        depth, skip = lease.depth + 1, ""
+        if urls.too_long(link.url):
+            skip = "url-too-long"
+        elif self._settings.max_depth is not None and depth > self._settings.max_depth:
+            skip = "max-depth"
+        elif disallowed(link.url):
+            skip = "robots"
+        return self._make(lease, link.url, link.digest, depth, self._names(host)[1], skip)
+
+    def _make(self, lease: Lease, url: str, digest: bytes, depth: int, gate: str, skip: str) -> Page:
+        parent = Parent(lease.digest, lease.url, lease.receives > 1)
+        return Page(url, digest, gate, depth, lease.priority, parent=parent, skip=skip)
+
+    def _names(self, host: str) -> tuple[str, str]:
+        """Site and gate of a host, remembered."""
+        names = self._hosts.get(host)
+        if names is None:
+            if len(self._hosts) > SCOPE_LIMIT:
+                self._hosts.clear()
+            names = (urls.site_name(host, self._settings.scope), urls.gate_name(host, self._settings.pace_by))
+            self._hosts[host] = names
+        return names
+
+
+def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: int = 1) -> Page | None:
+    """The page for a seed; None when the text is no http(s) URL that can be fetched."""
+    from crawler.model import Priority
+
+    wire = urls.resolve(url, url)
+    if wire is None:
+        return None
+    host = urls.hostname(wire)
+    return Page(
+        wire,
+        urls.digest(wire),
+        urls.gate_name(host, settings.pace_by),
+        depth,
+        Priority(priority),
+        site=urls.site_name(host, settings.scope),
+    )

@@ -1,0 +1,209 @@
+"""The command line. Commands translate and wire, nothing else.
+
+Exit codes: 0 complete, 1 `verify` found a fault, 2 wrong usage or unreachable state, 130 stopped and resumable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import click
+
+from crawler import __version__
+from crawler.entrypoints import options
+from crawler.errors import CrawlerError, UsageError
+
+T = TypeVar("T")
+
+STOPPED = 130
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Start with:  crawler crawl https://example.com/",
+)
+@click.version_option(__version__, message="crawler %(version)s")
+def cli() -> None:
+    """Crawl web sites: nothing lost, one polite rate per host over all workers, WARC and Parquet as the result.
+
+    On one machine `crawler crawl URL` does everything. On shared state (a stack on AWS), `seed` adds URLs,
+    any number of `work` processes fetch, `status` shows, `merge` and `verify` finish.
+    """
+
+
+@cli.command()
+@click.argument("urls", nargs=-1, metavar="URL...")
+@options.option("--out", metavar="DIR", help="Folder for state and output (default: ./crawl-<host>).")
+@options.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Fetcher processes on this machine (default: the cores).",
+)
+@click.option("--fresh", is_flag=True, help="Start over: drop this crawl's state and output first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.crawl_settings
+@options.common
+def crawl(urls: tuple[str, ...], **given: Any) -> None:
+    """Crawl from URL... on this machine, with nothing to set up.
+
+    Run it again to resume; a complete crawl sends no request. Ctrl-C stops cleanly, a second Ctrl-C at once.
+    """
+    from crawler.entrypoints import crawl as command
+    from crawler.entrypoints.fresh import start_over
+    from crawler.entrypoints.places import STATE_FILE, crawl_folder
+    from crawler.entrypoints.show import Progress, out
+    from crawler.entrypoints.summary import summary
+
+    folder = crawl_folder(given["out"], urls) if given["out"] or not given["state"] else None
+    order = command.CrawlOrder(
+        seeds=urls,
+        state=given["state"] or str(folder / STATE_FILE),
+        store=given["store"] or (str(folder) if given["state"] and folder else None),
+        crawl=given["crawl"],
+        processes=given["processes"] or len(os.sched_getaffinity(0)),
+        settings=options.given_settings(given),
+    )
+    if given["fresh"]:
+        run(start_over(order.state, order.store, order.crawl, ask=not given["yes"]), given)
+    outcome = run(command.crawl(order, Progress(quiet=given["quiet"] or given["as_json"])), given)
+    text = run(summary(order.state, outcome, as_json=given["as_json"]), given)
+    if not given["quiet"]:
+        out(text)
+    sys.exit(STOPPED if outcome.stopped else 0)
+
+
+@cli.command()
+@click.argument("urls", nargs=-1, metavar="[URL...]")
+@options.option(
+    "--file", metavar="F", help="Read URLs from a file, one a line, # begins a comment; '-' is standard input."
+)
+@options.crawl_settings
+@options.common
+def seed(urls: tuple[str, ...], **given: Any) -> None:
+    """Add URLs to a crawl on shared state. Options hold for every worker of the crawl."""
+    from crawler.entrypoints.commands import seed as command
+    from crawler.entrypoints.seeds import seed_lines
+    from crawler.entrypoints.show import out
+
+    if not urls and not given["file"]:
+        raise UsageError("give URLs, or --file F with one URL a line ('-' reads standard input)")
+    settings = options.given_settings(given)
+    lines = seed_lines(urls, given["file"])
+    work = command(need_state(given), given["store"], given["crawl"], lines, settings, as_json=given["as_json"])
+    out(run(work, given))
+
+
+@cli.command()
+@click.option("--until-complete", is_flag=True, help="Leave with 0 when nothing is pending, leased or delayed.")
+@options.option(
+    "--concurrency",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Requests in flight (default: the crawl's, else 64).",
+)
+@options.option("--name", metavar="NAME", help="This worker's name, unique in the fleet (default: made up).")
+@click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends.")
+@options.common
+def work(**given: Any) -> None:
+    """Run one fetcher process on shared state, for every crawl on it (or --crawl ID), until SIGTERM."""
+    from crawler.entrypoints.worker import work as command
+    from crawler.loop import Exit
+
+    outcome = run(
+        command(
+            need_state(given),
+            given["store"],
+            crawl=given["crawl"],
+            name=given["name"],
+            concurrency=given["concurrency"],
+            until_complete=given["until_complete"],
+            supervised=given["supervised"],
+        ),
+        given,
+    )
+    sys.exit(0 if outcome is Exit.COMPLETE else STOPPED)
+
+
+@cli.command()
+@click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
+@options.common
+def status(**given: Any) -> None:
+    """Show counts, rates and workers alive."""
+    from crawler.entrypoints.commands import status as command
+
+    run(command(need_state(given), given["crawl"], watch=given["watch"], as_json=given["as_json"]), given)
+
+
+@cli.command()
+@options.common
+def verify(**given: Any) -> None:
+    """Prove that nothing was lost: the ledger sums up and the archive agrees. Exit 1 and a list when not."""
+    from crawler.entrypoints.commands import verify as command
+
+    sound = run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given)
+    sys.exit(0 if sound else 1)
+
+
+@cli.command()
+@options.common
+def merge(**given: Any) -> None:
+    """Merge the rows of all workers into one Parquet file, one row a URL."""
+    from crawler.entrypoints.commands import merge as command
+    from crawler.entrypoints.show import out
+
+    out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
+
+
+def need_state(given: dict[str, Any]) -> str:
+    """The state a command works on."""
+    from crawler.entrypoints.places import default_state
+
+    return given["state"] or default_state()
+
+
+def run(work: Coroutine[Any, Any, T], given: dict[str, Any]) -> T:
+    """Run a command's coroutine with logging set up as -v and -q say."""
+    level = (
+        logging.ERROR if given["quiet"] else [logging.WARNING, logging.INFO, logging.DEBUG][min(given["verbose"], 2)]
+    )
+    logging.basicConfig(stream=sys.stderr, level=level, format="crawler: %(message)s", force=True)
+    for noisy in ("botocore", "aiobotocore", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+    return asyncio.run(work)
+
+
+def main() -> None:
+    """Entry point: every error is one line on standard error that says what to do; a traceback only with -vv."""
+    code, text = 2, ""
+    try:
+        cli(standalone_mode=False)
+        code = 0
+    except click.exceptions.Exit as leave:
+        code = leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(error.format_message() + "\n")
+    except click.ClickException as error:
+        text = error.format_message()
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            text += f" (see {error.ctx.command_path} --help)"
+    except CrawlerError as error:
+        text = str(error)
+    except (click.Abort, KeyboardInterrupt):
+        code = STOPPED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = STOPPED
+    except Exception as error:
+        text = f"internal fault: {type(error).__name__}: {error} (run again with -vv for the traceback)"
+    if text:
+        if "-vv" in sys.argv:
+            traceback.print_exc()
+        sys.stderr.write(f"crawler: {' '.join(text.split())}\n")
+    sys.exit(code)

@@ -1,0 +1,109 @@
+"""The short commands: seed, status, verify, merge. Each opens the state, does one thing and says what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from crawler.archive.stores import open_store
+from crawler.entrypoints.places import pick_crawl, store_address
+from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
+from crawler.entrypoints.show import out, table
+from crawler.entrypoints.status import status_of
+from crawler.entrypoints.worker import worker_name
+from crawler.model import CrawlRecord
+from crawler.state.open import open_state
+from crawler.state.port import CrawlState
+
+WATCH = 2.0
+"""Seconds between two looks of `status --watch`."""
+
+
+@asynccontextmanager
+async def opened(address: str, *, create: bool = False) -> AsyncIterator[CrawlState]:
+    """The state at an address, closed afterwards."""
+    state = await open_state(address, worker=worker_name(), create=create)
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+def warn(line: str) -> None:
+    """A line for a person, beside the result."""
+    sys.stderr.write(f"crawler: {line}\n")
+
+
+def json_line(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+async def named(state: CrawlState, crawl: str | None) -> CrawlRecord:
+    """The crawl meant; when it was not named, says which."""
+    record = await pick_crawl(state, crawl)
+    if crawl is None:
+        warn(f"crawl {record.id}")
+    return record
+
+
+async def seed(
+    address: str,
+    store: str | None,
+    crawl: str | None,
+    lines: Iterable[str],
+    settings: dict[str, Any],
+    *,
+    as_json: bool,
+) -> str:
+    """Add seeds, making the crawl when there is none (of that name)."""
+    async with opened(address, create=True) as state:
+        record = await crawl_to_seed(state, crawl, settings, store or "")
+        seeded = await add_seeds(state, record, lines, warn)
+    if as_json:
+        return json_line({"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad})
+    return f"crawl {record.id}: {seeded.new} seeds added, {seeded.known} known already"
+
+
+async def status(address: str, crawl: str | None, *, watch: bool, as_json: bool) -> None:
+    """Print the status once, or again and again in place."""
+    async with opened(address) as state:
+        record = await pick_crawl(state, crawl)
+        while True:
+            current = await status_of(state, record)
+            if as_json:
+                out(json_line(current))
+            elif watch and sys.stdout.isatty():
+                out(f"\x1b[H\x1b[2J{table(current)}")
+            else:
+                out(table(current))
+            if not watch:
+                return
+            await asyncio.sleep(WATCH)
+
+
+async def verify(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> bool:
+    """Check ledger and archive; True when sound."""
+    from crawler.archive.verify import verify as check
+
+    async with opened(address) as state:
+        record = await named(state, crawl)
+        report = await check(state, open_store(store_address(store, record, state)), record)
+    out(json_line(report) if as_json else report.text())
+    return not report.faults
+
+
+async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:
+    """Merge the rows into one Parquet file; says where it lies."""
+    from crawler.archive.merge import merge as merge_rows
+
+    async with opened(address) as state:
+        record = await named(state, crawl)
+        result = await merge_rows(open_store(store_address(store, record, state)), record)
+    if as_json:
+        return json_line({"crawl": record.id, "rows": result.rows, "path": result.path})
+    return f"{result.rows} rows in {result.path}"

@@ -1,0 +1,88 @@
+"""The options that commands share, each with the environment variable that sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from crawler import config
+from crawler.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(*names: str, **more: Any) -> Callable[[F], F]:
+    """A click option that an environment variable named after it can set; `--help` shows the variable."""
+    long = next(name for name in names if name.startswith("--")).split("/")[0]
+    variable = "CRAWLER_" + long.removeprefix("--").replace("-", "_").upper()
+    return click.option(*names, envvar=variable, show_envvar=True, **more)
+
+
+def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several decorators as one, in the order in which `--help` shall show them."""
+
+    def apply(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+def quietness(function: F) -> F:
+    """-v/-q, on every command."""
+    return together(
+        click.option("-v", "--verbose", count=True, help="Say more; -vv shows tracebacks."),
+        click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong."),
+    )(function)
+
+
+state_option = option("--state", help="Where the crawl's state is: a SQLite file, or aws://STACK.", metavar="URL")
+store_option = option("--store", help="Where the archive is: a folder, or s3://bucket/prefix.", metavar="URL")
+crawl_option = option("--crawl", help="Which crawl; without it the only one, else the latest.", metavar="ID")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+
+common = together(state_option, store_option, crawl_option, json_option, quietness)
+
+
+class Duration(click.ParamType[float]):
+    """`90s`, `15m`, `2h`, `1d`; seconds when no unit is given."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return config.seconds(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+crawl_settings = together(
+    option("--rate", type=float, help="Requests per second to one host, over the whole fleet (default 1; 0 = no limit, for your own servers)."),
+    option("--pace-by", type=click.Choice(["domain", "host"]), help="What counts as one host for the rate (default: its registrable domain)."),
+    option("--scope", type=click.Choice(["host", "domain", "any"]), help="Which links to follow: the seeds' hosts (default), their registrable domains, or all."),
+    option("--include", multiple=True, metavar="RE", help="Follow only links whose URL matches; repeatable."),
+    option("--exclude", multiple=True, metavar="RE", help="Do not follow links whose URL matches; repeatable, wins over --include."),
+    option("--max-pages", type=int, metavar="N", help="End after this many URLs answered."),
+    option("--max-depth", type=int, metavar="N", help="Follow links at most this far from a seed (a seed has depth 0)."),
+    option("--max-time", type=Duration(), metavar="TIME", help="End after this long, for example 90s, 15m, 2h."),
+    option("--max-body", type=int, metavar="BYTES", help="Decoded bytes kept of one page (default 10 MiB; longer is cut and marked)."),
+    option("--concurrency", type=int, metavar="N", help="Requests in flight per process (default 64)."),
+    option("--user-agent", metavar="UA", help="The User-Agent header; robots.txt groups are matched with its part before the first '/'."),
+    option("--contact", metavar="URL-or-mail", help="How a site's owner can reach you; sent as the From header."),
+    option("--ignore-robots", is_flag=True, default=None, help="Do not read robots.txt; for your own servers."),
+    option("--allow-private", is_flag=True, default=None, help="Permit loopback and private addresses; for your own servers."),
+    option("--lease", type=Duration(), metavar="SECONDS", help="How long a fetcher may hold a URL before another gets it (default 120)."),
+    option("--max-attempts", type=int, metavar="N", help="Failures before a URL becomes a dead letter (default 4)."),
+)  # fmt: skip
+
+SETTING_NAMES = frozenset(config.CrawlSettings.__struct_fields__)
+
+
+def given_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Of a command's parameters, the crawl settings that the user gave."""
+    return {
+        name: value for name, value in values.items() if name in SETTING_NAMES and value is not None and value != ()
+    }

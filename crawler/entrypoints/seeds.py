@@ -1,0 +1,100 @@
+"""Seeds: from what a user gives (arguments, a file, standard input) to pages on the frontier, in batches."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from crawler.config import crawl_settings
+from crawler.discover import seed_page
+from crawler.errors import UsageError
+from crawler.model import Added, CrawlRecord, Page
+from crawler.state.port import CrawlState
+
+BATCH = 500
+SHOWN = 5
+"""Lines that are no URL are named one by one up to this many, then counted."""
+
+
+async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str, Any], store: str) -> CrawlRecord:
+    """The crawl that seeds go to: the one named, else the latest, else a new one; with the settings given on top.
+
+    Raises UsageError for settings that make no sense; then nothing was written.
+    """
+    records = [record for record in await state.crawls() if crawl in (None, record.id)]
+    if not records:
+        now = time.time()
+        name = crawl or time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        settings = crawl_settings(given)
+        return await state.create(CrawlRecord(id=checked_name(name), started_at=now, settings=settings, store=store))
+    record = records[-1]
+    settings = crawl_settings(given, record.settings)
+    if settings == record.settings:
+        return record
+    await state.amend(record.id, settings)
+    return msgspec.structs.replace(record, settings=settings)
+
+
+def checked_name(crawl: str) -> str:
+    """A crawl's id names files and keys, so it is short and plain. Raises UsageError."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", crawl) is None:
+        raise UsageError(
+            f"--crawl {crawl!r}: use up to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
+    return crawl
+
+
+class Seeded(msgspec.Struct, frozen=True):
+    """How many seeds were new, known already, and no URL."""
+
+    new: int
+    known: int
+    bad: int
+
+
+async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str], say: Callable[[str], None]) -> Seeded:
+    """Add seeds to a crawl. What is no URL is named and left out; UsageError when nothing else was there.
+
+    If the process dies here: run the command again; what was added is known, what was recorded but not queued is
+    queued again.
+    """
+    new = known = bad = 0
+    lines = (line.strip() for line in seeds)
+    wanted = (line for line in lines if line and not line.startswith("#"))
+    while batch := list(itertools.islice(wanted, BATCH)):
+        pages: list[Page] = []
+        for text in batch:
+            page = seed_page(text, record.settings)
+            if page is not None:
+                pages.append(page)
+                continue
+            bad += 1
+            if bad <= SHOWN:
+                say(f"not a URL that can be crawled: {text[:200]!r} (write for example https://example.com/)")
+        answers = await state.add(record.id, pages) if pages else []
+        new += answers.count(Added.NEW)
+        known += len(answers) - answers.count(Added.NEW)
+    if bad > SHOWN:
+        say(f"{bad} lines in all were no URLs and were left out")
+    if bad and not new + known:
+        raise UsageError("there was no URL to crawl among the seeds: nothing was added")
+    return Seeded(new, known, bad)
+
+
+def seed_lines(arguments: Iterable[str], file: str | None) -> Iterator[str]:
+    """Arguments, then the lines of a file (`-` = standard input), read as they are needed."""
+    yield from arguments
+    if file == "-":
+        yield from sys.stdin
+    elif file is not None:
+        try:
+            with open(file, encoding="utf-8", errors="replace") as lines:
+                yield from lines
+        except OSError as error:
+            raise UsageError(f"--file {file}: {error.strerror or error}") from None

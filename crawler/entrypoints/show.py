@@ -1,0 +1,120 @@
+"""What a person sees while a crawl runs and when it ends: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from crawler.entrypoints.status import Status
+from crawler.model import CrawlRecord
+
+PLAIN_EVERY = 10.0
+"""Seconds between two plain lines where the output is no terminal."""
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1.2 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")
+
+
+def line(status: Status, rate: float) -> str:
+    """Pages, rate, queue, errors: one line."""
+    parts = [
+        f"{status.done:,} pages",
+        f"{rate:,.1f}/s",
+        f"{status.pending:,} waiting",
+        f"{status.leased:,} in flight",
+        f"{status.skipped:,} skipped",
+        f"{status.dead:,} dead",
+        size(status.bytes),
+    ]
+    return " | ".join(parts)
+
+
+class Progress:
+    """Progress of one crawl on standard error. `quiet` shows only what went wrong."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._last: tuple[float, int] | None = None
+        self._printed = 0.0
+
+    def begin(self, record: CrawlRecord, store: str) -> None:
+        """Announce the crawl."""
+        if self._quiet:
+            return
+        settings = record.settings
+        pace = f"{settings.rate:g} requests/s per {settings.pace_by}" if settings.rate else "no rate limit"
+        robots = "robots.txt ignored" if settings.ignore_robots else "robots.txt obeyed"
+        self._plain(f"crawl {record.id}: {pace}, {robots}, scope {settings.scope}; output in {store}")
+        if not settings.contact:
+            self._plain("tell sites who you are with --contact URL-or-mail; it is sent with every request")
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+            self._live.start()
+
+    def show(self, status: Status) -> None:
+        """The current numbers."""
+        now = time.monotonic()
+        before, done = self._last or (now, status.done)
+        rate = (status.done - done) / (now - before) if now > before else 0.0
+        if now - before >= 2 or self._last is None:
+            self._last = (now, status.done)
+        if self._live is not None:
+            self._live.update(Text(line(status, status.pages_per_second or rate)))
+        elif not self._quiet and now - self._printed >= PLAIN_EVERY:
+            self._printed = now
+            self._plain(line(status, status.pages_per_second or rate))
+
+    def say(self, text: str) -> None:
+        """A line above the live one."""
+        self._plain(f"crawler: {text}")
+
+    def end(self, status: Status) -> None:
+        """Last numbers; the live line goes."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if not self._quiet:
+            self._plain(line(status, 0.0).replace(" | 0.0/s", ""))
+
+    def _plain(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+
+def table(status: Status) -> str:
+    """The status for people, a line a number."""
+    exact = "" if status.exact else "  (counters; exact when complete)"
+    rows = [
+        ("crawl", status.crawl),
+        ("state", status.state),
+        ("discovered", f"{status.discovered:,}{exact}"),
+        ("pending", f"{status.pending:,}"),
+        ("leased", f"{status.leased:,}"),
+        ("done", f"{status.done:,}"),
+        ("skipped", f"{status.skipped:,}"),
+        ("dead", f"{status.dead:,}"),
+        ("archived", size(status.bytes)),
+        ("hosts", f"{status.hosts:,}"),
+        ("workers alive", f"{status.workers_alive}"),
+        ("pages per second", f"{status.pages_per_second:,.1f}"),
+        ("started", status.started_at),
+        ("updated", status.updated_at),
+    ]
+    return "\n".join(f"{name:<17}{value}" for name, value in rows)
+
+
+def out(text: str) -> None:
+    """A line of result on standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,79 @@
+"""`crawler work`: one fetcher process. Translates signals and addresses, runs the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from crawler.archive.stores import open_store
+from crawler.entrypoints.places import pick_crawl, store_address
+from crawler.errors import UsageError
+from crawler.loop import Exit, Worker
+from crawler.state.open import open_state
+
+
+def worker_name() -> str:
+    """A name unique in the fleet, fit for a file name: it begins the archive's segments."""
+    host = "".join(c if c.isalnum() else "-" for c in socket.gethostname().lower())[:24]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+async def work(
+    address: str,
+    store: str | None,
+    *,
+    crawl: str | None,
+    name: str | None,
+    concurrency: int | None,
+    until_complete: bool,
+    supervised: bool,
+) -> Exit:
+    """Open state and store, work until stopped or complete, close. `supervised`: stop when standard input ends, so
+    that no worker outlives the process that started it."""
+    name = name or worker_name()
+    state = await open_state(address, worker=name)
+    try:
+        record = await pick_crawl(state, crawl) if crawl else None
+        if store or record or state.home:
+            await open_store(store_address(store, record, state)).check()
+        worker = Worker(
+            state,
+            store or "",
+            name=name,
+            crawl=crawl,
+            concurrency=concurrency or (record.settings.concurrency if record else 64),
+            until_complete=until_complete,
+        )
+        on_stop_signals(worker.stop)
+        if supervised:
+            _on_end_of_input(worker.stop)
+        return await worker.run()
+    finally:
+        await state.close()
+
+
+def on_stop_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on every SIGTERM and SIGINT from now on."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+def _on_end_of_input(stop: Callable[[], None]) -> None:
+    """The supervisor's end of the pipe closes when it dies, however it dies."""
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        if not os.read(sys.stdin.fileno(), 1024):
+            loop.remove_reader(sys.stdin.fileno())
+            stop()
+
+    try:
+        loop.add_reader(sys.stdin.fileno(), ended)
+    except (ValueError, OSError, PermissionError):
+        raise UsageError("--supervised needs a pipe as standard input") from None

@@ -1,0 +1,249 @@
+"""The one loop: claim, visit, settle, for many pages in flight. The command line, an ECS task and a function run it.
+
+Capacity comes before a claim: nothing is claimed that could not start soon. A stop lets what is in flight finish,
+gives back what has not started, writes everything and leaves no lease behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+import time
+from collections import deque
+from enum import StrEnum
+
+import msgspec
+
+from crawler.contexts import Contexts
+from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
+from crawler.parser import Parser
+from crawler.settle import Settler
+from crawler.state.port import CrawlState
+from crawler.visit import Visit
+
+log = logging.getLogger(__name__)
+
+BEAT = 5
+"""Seconds between two signs of life. Every second in between, leases that run short are extended."""
+
+DRAIN = 10.0
+"""Seconds that requests in flight get to finish after a stop; then their pages are given back."""
+
+GIVE_BACK = 2.0
+"""Seconds for giving leases back when there is no time left."""
+
+SHORT_PAUSE, LONG_PAUSE = 0.01, 0.5
+"""Seconds between claims that found nothing, growing from the one to the other."""
+
+AHEAD = 2
+"""Leases held per request slot: what waits for its turn or its robots.txt must not keep a slot from working."""
+
+
+class Exit(StrEnum):
+    """Why the loop ended."""
+
+    COMPLETE = "complete"
+    STOPPED = "stopped"
+
+
+class Held(msgspec.Struct, gc=False):
+    """A lease in our hands: when it expires as extended, and how long it lasts (seconds)."""
+
+    lease: Lease
+    expires_at: float
+    span: float
+
+
+class Worker:
+    """One fetcher: works on one crawl of a state, or on all of them, until stopped or until there is nothing left."""
+
+    def __init__(
+        self,
+        state: CrawlState,
+        store: str,
+        *,
+        name: str,
+        crawl: str | None = None,
+        concurrency: int = 64,
+        until_complete: bool = False,
+    ) -> None:
+        self._state, self._crawl, self._name = state, crawl, name
+        self._slots, self._until_complete = concurrency, until_complete
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._room = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], Lease] = {}
+        self._held: dict[str, Held] = {}
+        self._finished: deque[float] = deque()
+        self._parser = Parser()
+        self._contexts = Contexts(state, store, name, self._parser, self._stopping)
+        self._settler = Settler(state, self._contexts.ledgers, lambda: not self._tasks, self._settled)
+
+    def stop(self) -> None:
+        """First call: stop claiming and drain. Second call: give everything back and leave at once."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+
+    async def run(self) -> Exit:
+        """Work until complete or stopped. The caller closes the state."""
+        await self._parser.start()
+        settling = asyncio.create_task(self._settler.run())
+        beating = asyncio.create_task(self._beat())
+        try:
+            claiming = asyncio.create_task(self._claim())
+            await asyncio.wait({claiming, settling, beating}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (settling, beating):
+                if task.done():
+                    self.stop()
+                    task.result()  # neither ends by itself: this raises what broke it
+            await claiming
+            over = not self._stopping.is_set()
+            await self._drain(settling)
+            return Exit.COMPLETE if over else Exit.STOPPED
+        finally:
+            await self._leave(settling, beating)
+
+    # ---------------------------------------------------------------- claim
+
+    async def _claim(self) -> None:
+        pause = SHORT_PAUSE
+        most = self._slots * AHEAD
+        while not self._stopping.is_set():
+            room = most - len(self._tasks)
+            if room < max(1, self._slots // 4):
+                self._room.clear()
+                await _first_of(self._room, self._stopping)
+                continue
+            try:
+                leases = await self._state.claim(room, self._crawl)
+                if not leases and self._until_complete and await self._over():
+                    return
+            except StateUnavailable as error:
+                log.warning("waiting for the state: %s", error)
+                leases, pause = [], LONG_PAUSE
+            for lease in leases:
+                self._start(lease)
+            pause = SHORT_PAUSE if leases else min(pause * 2, LONG_PAUSE)
+            if len(leases) < room:
+                await _first_of(self._stopping, timeout=pause)
+
+    def _start(self, lease: Lease) -> None:
+        self._held[lease.token] = Held(lease, lease.expires_at, lease.expires_at - time.time())
+        task = asyncio.create_task(self._visit(lease))
+        self._tasks[task] = lease
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._room.set()
+
+    async def _visit(self, lease: Lease) -> None:
+        """One page; whatever happens its lease reaches the settler."""
+        visit = Visit(lease=lease, verdict=defer(time.time()))
+        try:
+            visitor = await self._contexts.visitor(lease.crawl)
+            visit = await visitor.visit(lease)
+        except asyncio.CancelledError:
+            pass  # the drain's deadline: the page is given back
+        except (StateUnavailable, StoreUnavailable) as error:
+            log.warning("gave a page back: %s", error)
+            visit.verdict = defer(time.time() + LONG_PAUSE)
+        except Exception as error:
+            # A fault of this program must cost an attempt of one page and never the worker.
+            log.exception("internal fault at one page")
+            visit.verdict = self._contexts.fault(lease, error)
+        self._settler.put(visit)
+
+    async def _over(self) -> bool:
+        """Whether every crawl this worker serves is complete: exact, and only asked when nothing is in our hands."""
+        if self._tasks or self._held:
+            return False
+        for record in await self._state.crawls():
+            if record.completed_at is not None or self._crawl not in (None, record.id):
+                continue
+            if (await self._state.counts(record.id)).outstanding > 0 or not await self._state.complete(record.id):
+                return False
+        return True
+
+    # ---------------------------------------------------------------- heartbeat
+
+    async def _beat(self) -> None:
+        """Signs of life, and more time for leases that need it."""
+        for second in itertools.count():
+            try:
+                if second % BEAT == 0:
+                    await self._state.beat(self._sign_of_life())
+                await self._extend()
+            except StateUnavailable as error:
+                log.info("no sign of life: %s", error)
+            await asyncio.sleep(1)
+
+    def _sign_of_life(self) -> Beat:
+        return Beat(worker=self._name, at=time.time(), rate=self._rate(), held=len(self._held))
+
+    async def _extend(self) -> None:
+        """Extend what has less than half its lease left: pages that wait for a slow server or for a flush."""
+        now = time.time()
+        short = [held for held in self._held.values() if held.expires_at - now < held.span / 2]
+        if not short:
+            return
+        for held, answer in zip(short, await self._state.extend([held.lease for held in short]), strict=True):
+            # A lost lease is left to its visit: settling it will say LOST, and change nothing.
+            held.expires_at = now + held.span if answer is Settled.SETTLED else math.inf
+
+    def _settled(self, lease: Lease, verdict: Verdict, _: Settled) -> None:
+        self._held.pop(lease.token, None)
+        if verdict.ending in FINISHED:
+            now = time.monotonic()
+            self._finished.append(now)
+
+    def _rate(self) -> float:
+        """Pages finished per second over the last ten seconds."""
+        now = time.monotonic()
+        while self._finished and self._finished[0] < now - 10:
+            self._finished.popleft()
+        return len(self._finished) / 10
+
+    # ---------------------------------------------------------------- the end
+
+    async def _drain(self, settling: asyncio.Task[None]) -> None:
+        """Let what is in flight finish, within the deadline; then flush, settle and close the archives."""
+        deadline = asyncio.get_running_loop().time() + DRAIN
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        while self._tasks and not hurry.done() and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait({hurry, *self._tasks}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=GIVE_BACK)
+        await self._settler.close()
+        left = GIVE_BACK if self._hurry.is_set() else max(GIVE_BACK, deadline - asyncio.get_running_loop().time())
+        await asyncio.wait({settling}, timeout=left if self._stopping.is_set() else None)
+
+    async def _leave(self, *background: asyncio.Task[None]) -> None:
+        """Whatever is still held goes back; nothing here may wait for long."""
+        for task in (*background, *self._tasks):
+            task.cancel()
+        await asyncio.wait({*background, *self._tasks}, timeout=GIVE_BACK)
+        leases = [held.lease for held in self._held.values()]
+        if leases:
+            try:
+                async with asyncio.timeout(GIVE_BACK):
+                    await self._state.settle([(lease, defer(time.time())) for lease in leases])
+            except (TimeoutError, StateUnavailable) as error:
+                log.warning("%d pages stay leased until their leases expire: %s", len(leases), error or "timeout")
+        await self._contexts.close()
+        await self._parser.close()
+
+
+async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:
+    """Wait for the first of some events, or for the time to pass."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -1,0 +1,248 @@
+"""Batched endings: store the records, add their links, write the rows, make both durable, then settle.
+
+    store records -> add links -> write rows -> flush (durable) -> settle (mark finished, delete the message)
+
+Nothing is acknowledged before it is durable. If the process dies between any two of these steps the leases expire,
+the pages are fetched again, their links are found again (AGAIN for those this parent had added), and the merge keeps
+one row a URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from crawler import urls
+from crawler.archive.archive import Archive, Location
+from crawler.archive.rows import PageRow
+from crawler.discover import Discoverer
+from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.fetched import Response
+from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, done
+from crawler.state.port import CrawlState
+from crawler.visit import Visit
+
+log = logging.getLogger(__name__)
+
+BATCH = 100
+"""Visits stored and discovered together."""
+
+GATHER = 0.04
+"""Seconds to let a batch gather; far below a page's own latency, far above a batch's overhead."""
+
+FLUSH_SIZE = 64 * 1024 * 1024
+"""Unflushed bytes at which a segment is flushed before its time, where a flush costs money."""
+
+T = TypeVar("T")
+
+
+class Ledgers:
+    """What one crawl's endings are written to: its archive, and the discoverer that turns links into pages."""
+
+    def __init__(self, crawl: str, archive: Archive, discoverer: Discoverer, disallowed: Callable[[str], bool]) -> None:
+        self.crawl, self.archive, self.discoverer, self.disallowed = crawl, archive, discoverer, disallowed
+        self.unsettled: list[tuple[Lease, Verdict]] = []
+        self.flushed_at = time.monotonic()
+
+    def flush_due(self, idle: bool) -> bool:
+        """Whether to flush now: at once where that is free or nothing else is going on, else by time and size."""
+        if not self.unsettled:
+            return False
+        waited = time.monotonic() - self.flushed_at
+        return idle or waited >= self.archive.flush_every or self.archive.size >= FLUSH_SIZE
+
+
+class Settler:
+    """Takes visits from the loop, in batches, through the steps above. One task; `run` until `close`."""
+
+    def __init__(
+        self,
+        state: CrawlState,
+        ledgers: Callable[[str], Ledgers],
+        idle: Callable[[], bool],
+        on_settled: Callable[[Lease, Verdict, Settled], None],
+    ) -> None:
+        self._state, self._ledgers, self._idle, self._on_settled = state, ledgers, idle, on_settled
+        self._queue: asyncio.Queue[Visit | None] = asyncio.Queue()
+        self._open: dict[str, Ledgers] = {}
+        self._closing = False
+
+    def put(self, visit: Visit) -> None:
+        """Hand over a visit; its lease is the settler's from here on."""
+        self._queue.put_nowait(visit)
+
+    async def close(self) -> None:
+        """Flush and settle what is left, then let `run` return."""
+        self._queue.put_nowait(None)
+
+    async def run(self) -> None:
+        while not self._closing:
+            batch = await self._gather()
+            by_crawl: dict[str, list[Visit]] = defaultdict(list)
+            for visit in batch:
+                by_crawl[visit.lease.crawl].append(visit)
+            for crawl, visits in by_crawl.items():
+                ledgers = self._open.setdefault(crawl, self._ledgers(crawl))
+                await self._write(ledgers, visits)
+            for ledgers in list(self._open.values()):
+                if ledgers.flush_due(self._closing or (self._queue.empty() and self._idle())):
+                    await self._flush(ledgers)
+
+    async def _gather(self) -> list[Visit]:
+        """The next batch: waits for a first visit (or a flush's time), then a moment for more."""
+        batch: list[Visit] = []
+        try:
+            async with asyncio.timeout(self._next_flush()):
+                first = await self._queue.get()
+        except TimeoutError:
+            return batch
+        if first is not None:
+            await asyncio.sleep(GATHER)
+        visit: Visit | None = first
+        while visit is not None:
+            batch.append(visit)
+            if len(batch) >= BATCH or self._queue.empty():
+                return batch
+            visit = self._queue.get_nowait()
+        self._closing = True
+        return batch
+
+    def _next_flush(self) -> float | None:
+        """Seconds to the next look at the clock while something waits to be flushed."""
+        return 0.25 if any(ledgers.unsettled for ledgers in self._open.values()) else None
+
+    async def _write(self, ledgers: Ledgers, visits: Sequence[Visit]) -> None:
+        """Records, links and rows of a batch; endings without a row (retry, defer) settle at once."""
+        finished = [visit for visit in visits if visit.verdict.ending in FINISHED]
+        passing = [(v.lease, v.verdict) for v in visits if v.verdict.ending not in FINISHED]
+        if passing:
+            await self._settle(passing)
+        if not finished:
+            return
+        answered = [visit.response for visit in finished if visit.response is not None]
+        if answered:
+            stored = iter(await patiently("archive", lambda: asyncio.to_thread(store, ledgers.archive, answered)))
+        else:
+            stored = iter(())
+        locations = [next(stored) if visit.response is not None else None for visit in finished]
+        new = await self._discover(ledgers, finished)
+        for visit, location in zip(finished, locations, strict=True):
+            ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0)))
+            size = location.warc_length if location is not None else 0
+            verdict = done(size) if visit.verdict.ending is Ending.DONE else visit.verdict
+            ledgers.unsettled.append((visit.lease, verdict))
+
+    async def _discover(self, ledgers: Ledgers, visits: Sequence[Visit]) -> dict[bytes, int]:
+        """Add the links of a batch; answers how many were new, by the digest of the parent."""
+        found = [(visit.lease, visit.parsed.links) for visit in visits if visit.parsed is not None]
+        pages = await patiently("state", lambda: ledgers.discoverer.pages(found, ledgers.disallowed))
+        for visit in visits:
+            if visit.redirect_to is not None:
+                page = ledgers.discoverer.redirect(visit.lease, visit.redirect_to)
+                if page is not None:
+                    pages.append(page)
+        new: dict[bytes, int] = defaultdict(int)
+        if not pages:
+            return new
+        answers = await patiently("state", lambda: self._state.add(ledgers.crawl, pages))
+        for page, answer in zip(pages, answers, strict=True):
+            if answer is Added.KNOWN or page.parent is None:
+                continue
+            new[page.parent.digest] += 1
+            if page.skip:
+                ledgers.archive.row(skipped_row(ledgers.crawl, page))
+        ledgers.discoverer.seen.update(page.digest for page in pages)
+        return new
+
+    async def _flush(self, ledgers: Ledgers) -> None:
+        await patiently("archive", ledgers.archive.flush)
+        ledgers.flushed_at = time.monotonic()
+        endings, ledgers.unsettled = ledgers.unsettled, []
+        await self._settle(endings)
+
+    async def _settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> None:
+        # A cancellation must not fall between the bytes that are durable and the mark that says so.
+        answers = await asyncio.shield(patiently("state", lambda: self._state.settle(endings)))
+        for (lease, verdict), answer in zip(endings, answers, strict=True):
+            self._on_settled(lease, verdict, answer)
+
+
+async def patiently(what: str, call: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a call until the state or the store answers; says so once a minute.
+
+    Waits for ever: the leases behind it expire by themselves, and the loop's drain has its own deadline.
+    """
+    wait, told = 0.2, 0.0
+    while True:
+        try:
+            return await call()
+        except (StateUnavailable, StoreUnavailable) as error:
+            if time.monotonic() - told > 60:
+                log.warning("waiting for the %s: %s", what, error)
+                told = time.monotonic()
+        await asyncio.sleep(wait)
+        wait = min(wait * 2, 10.0)
+
+
+def store(archive: Archive, responses: Sequence[Response]) -> list[Location]:
+    """Append records to the open segment; compression is the work, so it runs in a thread."""
+    return [archive.record(response) for response in responses]
+
+
+def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow:
+    """The row of a finished visit."""
+    lease, verdict, response, parsed = visit.lease, visit.verdict, visit.response, visit.parsed
+    row = PageRow(
+        crawl_id=lease.crawl,
+        url=lease.url,
+        url_key=urls.key(lease.url),
+        host=urls.hostname(lease.url),
+        depth=lease.depth,
+        parent_url=lease.parent_url or None,
+        discovered_at=lease.discovered_at,
+        outcome=verdict.ending,
+        reason=verdict.reason or None,
+        status=visit.status,
+        attempts=lease.attempt,
+        redirect_to=visit.redirect_to,
+        error=verdict.error or None,
+    )
+    if response is None or location is None:
+        row.fetched_at = time.time()
+        return row
+    row.fetched_at = response.fetched_at
+    row.elapsed_ms = round(response.elapsed * 1000)
+    row.content_type = response.header(b"content-type")
+    row.bytes = len(response.body)
+    row.truncated = bool(response.truncated)
+    row.digest = location.digest
+    row.etag = response.header(b"etag")
+    row.last_modified = response.header(b"last-modified")
+    row.warc_file, row.warc_offset, row.warc_length = location.warc_file, location.warc_offset, location.warc_length
+    if parsed is not None:
+        row.charset, row.title, row.lang = parsed.charset, parsed.title, parsed.lang
+        row.canonical_url, row.noindex = parsed.canonical_url, parsed.noindex
+        row.links_found, row.links_new = parsed.links_found, links_new
+        if parsed.failed:
+            row.error = f"not parsed: {parsed.failed}"
+    return row
+
+
+def skipped_row(crawl: str, page: Page) -> PageRow:
+    """The row of a page that was skipped when it was discovered."""
+    return PageRow(
+        crawl_id=crawl,
+        url=page.url,
+        url_key=urls.key(page.url),
+        host=urls.hostname(page.url),
+        depth=page.depth,
+        parent_url=page.parent.url if page.parent else None,
+        discovered_at=time.time(),
+        outcome=Ending.SKIPPED,
+        reason=page.skip,
+        fetched_at=time.time(),
+    )
