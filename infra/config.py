@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-MEMORY_FOR_CPU: dict[int, range] = {
-    256: range(512, 2048 + 1, 512),
+MEMORY_FOR_CPU: dict[int, Sequence[int]] = {
+    256: (512, 1024, 2048),
     512: range(1024, 4096 + 1, 1024),
     1024: range(2048, 8192 + 1, 1024),
     2048: range(4096, 16384 + 1, 1024),
     4096: range(8192, 30720 + 1, 1024),
 }
-"""What Fargate sells: MiB of memory by CPU units. 256 units go with 512, 1024 and 2048 only."""
+"""What Fargate sells: MiB of memory by CPU units."""
 
 
 class ConfigError(Exception):
@@ -70,8 +70,6 @@ def _check_size(config: StackConfig) -> None:
     sizes = MEMORY_FOR_CPU.get(config.cpu)
     if sizes is None:
         raise ConfigError(f"-c cpu={config.cpu}: Fargate has {', '.join(map(str, MEMORY_FOR_CPU))}")
-    if config.memory not in sizes or (config.cpu == 256 and config.memory == 1536):
-        raise ConfigError(
-            f"-c memory={config.memory}: with cpu={config.cpu} Fargate has {sizes[0]} to {sizes[-1]} MiB "
-            f"in steps of {sizes.step}"
-        )
+    if config.memory not in sizes:
+        choice = ", ".join(map(str, sizes)) if len(sizes) < 8 else f"{sizes[0]} to {sizes[-1]} in steps of 1024"
+        raise ConfigError(f"-c memory={config.memory}: with cpu={config.cpu} Fargate has {choice} MiB")
