@@ -8,13 +8,16 @@ compared, never requested.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache, lru_cache
 from hashlib import sha256
 
 import ada_url
 from publicsuffixlist import PublicSuffixList
 
+from crawler.charset import Encoding, lookup
 from crawler.config import PaceBy, Scope
+from crawler.fetched import Link
 
 MAX_URL = 8000
 """Longest URL that is requested, in bytes (RFC 9110 4.1). Longer ones are refused whole, never cut."""
@@ -87,6 +90,94 @@ def _can_be_looked_up(host: str) -> bool:
         return True
     labels = host.removesuffix(".").split(".")
     return len(host.removesuffix(".")) <= 253 and all(0 < len(label) <= 63 for label in labels)
+
+
+class Resolver:
+    """Turns the hrefs of many pages into links, and remembers at most `limit` of them.
+
+    A site repeats its hrefs from page to page: what was resolved once is looked up afterwards. What a document-relative
+    href means depends on the folder, what starts with a slash on the origin only. The memo is dropped whole when full.
+    """
+
+    def __init__(self, limit: int = 40_000) -> None:
+        self._limit = limit
+        self._size = 0
+        self._places: dict[str, dict[str, Link | None]] = {}
+        self._links: dict[str, Link] = {}
+
+    def at(self, base: str, encoding: str = "utf-8") -> Callable[[str], Link | None]:
+        """Return the function from href to link (None: see `resolve`) for a document of that base URL and encoding."""
+        path = base.find("/", base.find("//") + 2)
+        folder = base[: base.partition("?")[0].rfind("/") + 1]
+        by_origin = self._places.setdefault(f"{encoding} {base[:path]}", {})
+        by_folder = self._places.setdefault(f"{encoding} {folder}", {})
+
+        def link(href: str) -> Link | None:
+            first = href[:1]
+            if first == "/":
+                memo = by_origin
+            elif first.isalnum() or first == ".":
+                memo = by_folder
+            else:  # relative to the document itself, or its first character does not count
+                return self._make(href, base, encoding)
+            try:
+                return memo[href]
+            except KeyError:
+                made = self._make(href, base, encoding)
+                if len(href) <= 1024:
+                    memo[href] = made
+                    self._size += 1
+                return made
+
+        return link
+
+    def _make(self, href: str, base: str, encoding: str) -> Link | None:
+        if self._size + len(self._places) >= self._limit:
+            self._forget()
+        url = resolve(href if href.isascii() else encode_query(href, encoding), base)
+        if url is None:
+            return None
+        link = self._links.get(url)
+        if link is None:
+            link = Link(url, digest(url))
+            if len(url) <= 1024:
+                self._links[url] = link
+                self._size += 1
+        return link
+
+    def _forget(self) -> None:
+        for place in self._places.values():
+            place.clear()
+        self._places.clear()
+        self._links.clear()
+        self._size = 0
+
+
+def encode_query(href: str, encoding: str) -> str:
+    """Percent-encode what is not ASCII in an href's query in the document's encoding (URL Standard 4.4, query state).
+
+    What the encoding lacks becomes a character reference, as in a form. UTF-8 is left to the parser.
+    """
+    before, mark, query = href.partition("?")
+    if not mark or "#" in before:
+        return href
+    query, hash_mark, fragment = query.partition("#")
+    found = lookup(encoding)
+    if found is None or found.name in ("utf-8", "utf-16le", "utf-16be", "replacement"):
+        return href
+    query = re.sub(r"[^\x00-\x7f]+", lambda run: _percent_encode(run[0], found), query)
+    return before + mark + query + hash_mark + fragment
+
+
+def _percent_encode(text: str, encoding: Encoding) -> str:
+    try:
+        encoded = encoding.codec.encode(text, "strict")[0]
+    except UnicodeError:
+        if len(text) > 1:
+            return "".join(_percent_encode(character, encoding) for character in text)
+        return f"%26%23{ord(text)}%3B"
+    # Second bytes of old multi-byte encodings can be ASCII; those that the query may contain stay as they are.
+    return "".join(chr(b) if 0x21 <= b <= 0x7E and b not in b"\"#<>'" else f"%{b:02X}" for b in encoded)
 
 
 def too_long(url: str) -> bool:

@@ -1,0 +1,186 @@
+"""What a page says: its links, title and directives. Pure: bytes and headers in, a ParsedPage out.
+
+It runs in the parser process (see `parser.py`), because hostile markup can keep it busy for minutes or crash it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from crawler import charset
+from crawler.depth import capped
+from crawler.directives import directives, has_nofollow
+from crawler.fetched import Link, ParsedPage
+from crawler.sniff import essence, is_html
+from crawler.urls import Resolver, digest, resolve, too_long
+
+MAX_TITLE = 1000
+"""Characters kept of a title."""
+
+MAX_LANG = 64
+"""Characters kept of a language tag."""
+
+MAX_HREF = 64 * 1024
+"""Longest URL that is passed on, so that it may be recorded as too long; a longer one counts as a bad link."""
+
+MAX_LINKS_SIZE = 8 * 1024 * 1024
+"""Characters of all links of a page together; a page can multiply its size by a long base URL. The rest is not
+followed."""
+
+MAX_NESTED = 2
+"""How deep iframe documents given in place (srcdoc) are followed."""
+
+# One walk over the tree finds everything, in document order. A type selector matches in every namespace.
+_WALK = "a, area, link, meta, base, title, frame, iframe"
+
+# HTML 4.2.5.3, shared declarative refresh steps.
+_REFRESH = re.compile(
+    r"""\s*(?:\d+[\d.]*|\.[\d.]*)\s*[;,\s]\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.+))""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+# XHTML closes any element by a slash. An HTML parser would take the rest of the page for the content of these.
+_SELF_CLOSED = re.compile(r"<(script|style|title|textarea|iframe|noframes|a)\b([^<>]*)/>", re.IGNORECASE)
+
+_resolver = Resolver()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one walk over a document collects; nothing is resolved yet, because a late base holds for early links."""
+
+    seen: int = 0
+    hrefs: list[str] = field(default_factory=list)
+    base: str | None = None
+    canonical: str | None = None
+    title: str | None = None
+    lang: str | None = None
+    robots: list[str] = field(default_factory=list)
+    inner: list[_Found] = field(default_factory=list)
+
+
+def parse(body: bytes, content_type: str | None, url: str, x_robots: Iterable[str], token: str) -> ParsedPage:
+    """Parse a body that came from `url`; `x_robots` are the X-Robots-Tag fields, `token` our product token.
+
+    What is not HTML has no links, and its charset is None. A link to the page itself is left out.
+    """
+    if not is_html(content_type, body):
+        noindex, nofollow = directives(x_robots, token)
+        return ParsedPage(noindex=noindex, nofollow=nofollow)
+    text, encoding = charset.decode(body, content_type)
+    if essence(content_type) == "application/xhtml+xml":
+        text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
+    found = _walk(text, token.lower())
+    noindex, nofollow = directives(chain(x_robots, found.robots), token)
+    links, bad = ((), 0) if nofollow else _links(found, url, encoding)
+    return ParsedPage(
+        links=links,
+        links_found=found.seen,
+        bad_links=bad,
+        title=found.title,
+        lang=found.lang,
+        canonical_url=_canonical(found, url),
+        charset=encoding,
+        noindex=noindex,
+        nofollow=nofollow,
+    )
+
+
+def _walk(text: str, token: str, nested: int = 0) -> _Found:
+    tree = LexborHTMLParser(capped(text), options=LexborDocumentOptions.WO_EVENTS)
+    found = _Found()
+    if tree.root is not None:
+        attributes = tree.root.attributes
+        found.lang = (attributes.get("lang") or attributes.get("xml:lang") or "").strip()[:MAX_LANG] or None
+    for node in tree.css(_WALK):
+        tag, attributes = node.tag, node.attributes
+        if tag in ("a", "area"):
+            if "href" in attributes:
+                found.seen += 1
+                if "rel" not in attributes or not has_nofollow(attributes["rel"]):
+                    found.hrefs.append(attributes["href"] or "")
+            elif "xlink:href" in attributes and _is_svg(node):
+                found.seen += 1
+                found.hrefs.append(attributes["xlink:href"] or "")
+        elif tag in ("frame", "iframe"):
+            if "src" in attributes:
+                found.seen += 1
+                found.hrefs.append(attributes["src"] or "")
+            if attributes.get("srcdoc") and nested < MAX_NESTED:
+                found.inner.append(inner := _walk(attributes["srcdoc"] or "", token, nested + 1))
+                found.seen += inner.seen
+        elif tag == "title":
+            if found.title is None and not _is_svg(node):
+                found.title = " ".join(node.text()[: 100 * MAX_TITLE].split())[:MAX_TITLE]
+        else:
+            _head(found, tag, attributes, token)
+    return found
+
+
+def _head(found: _Found, tag: str | None, attributes: dict[str, str | None], token: str) -> None:
+    """Take in a base, link or meta element."""
+    if tag == "base":
+        if found.base is None and "href" in attributes:
+            found.base = attributes["href"] or ""
+    elif tag == "link":
+        rel = (attributes.get("rel") or "").lower().split()
+        if "href" in attributes and ("next" in rel or "prev" in rel):
+            found.seen += 1
+            if "nofollow" not in rel:
+                found.hrefs.append(attributes["href"] or "")
+        if "canonical" in rel and found.canonical is None:
+            found.canonical = attributes.get("href")
+    else:
+        content = attributes.get("content") or ""
+        if (attributes.get("name") or "").strip().lower() in ("robots", token):
+            found.robots.append(content)
+        if (attributes.get("http-equiv") or "").strip().lower() == "refresh" and (match := _REFRESH.match(content)):
+            found.seen += 1
+            found.hrefs.append(next(filter(None, match.groups()), ""))
+
+
+def _is_svg(node: LexborNode) -> bool:
+    """Whether the node belongs to a drawing, where other elements have the same names."""
+    parent = node.parent
+    while parent is not None and parent.tag not in ("svg", "foreignObject", "body"):
+        parent = parent.parent
+    return parent is not None and parent.tag == "svg"
+
+
+def _links(found: _Found, url: str, encoding: str) -> tuple[tuple[Link, ...], int]:
+    """Resolve what was found; return distinct links in order of appearance, and how many could not be resolved."""
+    links: dict[bytes, Link] = {}
+    bad = size = 0
+    for base, hrefs in _documents(found, url):
+        link_at = _resolver.at(base, encoding)
+        for href in hrefs:
+            link = link_at(href)
+            if link is None or len(link.url) > MAX_HREF:
+                bad += 1
+            elif link.digest not in links and size < MAX_LINKS_SIZE:
+                links[link.digest] = link
+                size += len(link.url)
+    links.pop(digest(url), None)
+    return tuple(links.values()), bad
+
+
+def _documents(found: _Found, url: str) -> Iterator[tuple[str, list[str]]]:
+    """Base URL and hrefs of a document, then of those given in place inside it (HTML 2.4.2)."""
+    base = _base(found, url)
+    yield base, found.hrefs
+    for inner in found.inner:
+        yield from _documents(inner, base)
+
+
+def _base(found: _Found, url: str) -> str:
+    return (resolve(found.base, url) if found.base is not None else None) or url
+
+
+def _canonical(found: _Found, url: str) -> str | None:
+    canonical = resolve(found.canonical, _base(found, url)) if found.canonical else None
+    return None if canonical is None or too_long(canonical) else canonical

@@ -1,0 +1,288 @@
+"""Parsing in a process of its own, so that a page can neither block the event loop nor take the worker down.
+
+One child a worker parses one page at a time and answers in order (`parser_process.py`). Markup can cost a parser the
+square of its size, and a fault in its C code is no exception: a child can be killed and replaced, a thread cannot.
+When the child dies or takes too long, the first page without an answer is to blame and fails; those behind it are
+sent to the next child, unharmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from crawler.config import MIB
+from crawler.errors import CrawlerError
+from crawler.fetched import ParsedPage
+from crawler.parser_process import FRAME, Job
+
+START_TIMEOUT = 60.0
+"""Seconds a child may take to report that it is ready."""
+
+# A page's tree is freed whole, and the next page needs the room again: keep it instead of giving it back.
+_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 * MIB), "MALLOC_MMAP_THRESHOLD_": str(32 * MIB)}
+
+
+class _Waiting:
+    """A page without an answer yet; its frame is kept for another child."""
+
+    __slots__ = ("answer", "frame")
+
+    def __init__(self, frame: bytes, answer: asyncio.Future[ParsedPage]) -> None:
+        self.frame = frame
+        self.answer = answer
+
+    def settle(self, page: ParsedPage) -> None:
+        """Answer, unless the caller has gone."""
+        if not self.answer.done():
+            self.answer.set_result(page)
+
+
+class Parser:
+    """A parser process and its successors. While there is a child, every waiting page has been sent to it.
+
+    timeout: seconds one page may take. max_body: bytes of a body that are parsed; the rest is left out.
+    """
+
+    def __init__(self, timeout: float = 5.0, max_body: int = 10 * MIB) -> None:
+        self._timeout = timeout
+        self._max_body = max_body
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(ParsedPage)
+        self._waiting: deque[_Waiting] = deque()
+        self._child: _Child | None = None
+        self._replacing: asyncio.Task[CrawlerError | None] | None = None
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
+        self._suspect: _Waiting | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the present child; None while there is none."""
+        return self._child.pid if self._child is not None else None
+
+    async def start(self) -> None:
+        """Start the child. Raises CrawlerError when it does not start, twice in a row."""
+        if self._child is None:
+            error = await asyncio.shield(self._replacement(None))
+            if error is not None:
+                raise error
+
+    async def parse(
+        self, url: str, content_type: str | None, body: bytes, x_robots: Sequence[str], token: str
+    ) -> ParsedPage:
+        """Parse a body that came from `url`, as `crawler.parse.parse` does.
+
+        A page that the child does not survive or takes too long over has `failed` set to "crash" or "timeout".
+        Raises CrawlerError when no child can be started.
+        """
+        if self._closed:
+            raise CrawlerError("the parser is closed")
+        message = self._encoder.encode(Job(body[: self._max_body], content_type, url, list(x_robots), token))
+        waiting = _Waiting(FRAME.pack(len(message)) + message, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if self._child is not None:
+            self._send(self._child, waiting)
+        else:
+            self._replacement(None)
+        return await waiting.answer
+
+    async def close(self) -> None:
+        """End the child; pages without an answer are cancelled."""
+        self._closed = True
+        if self._replacing is not None:
+            self._replacing.cancel()
+            await asyncio.gather(self._replacing, return_exceptions=True)
+        child, self._child = self._child, None
+        self._stop_watching()
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
+        if child is not None:
+            await child.end()
+
+    def _send(self, child: _Child, waiting: _Waiting) -> None:
+        child.send(waiting.frame)
+        if waiting is self._waiting[0]:
+            self._next_at_hand()
+
+    # ---------------------------------------------------------------- one child after the other
+
+    def _replacement(self, former: _Child | None) -> asyncio.Task[CrawlerError | None]:
+        """The task that starts a child, after the former one is gone; one at a time."""
+        if self._replacing is None:
+            self._replacing = asyncio.create_task(self._replace(former))
+        return self._replacing
+
+    async def _replace(self, former: _Child | None) -> CrawlerError | None:
+        """Start a child and send it what waits; when that fails, what waits fails with the error that is returned."""
+        try:
+            if former is not None:
+                await former.end()
+            child = await self._start_child()
+        except CrawlerError as error:
+            while self._waiting:
+                if not (answer := self._waiting.popleft().answer).done():
+                    answer.set_exception(error)
+            return error
+        finally:
+            self._replacing = None
+        self._child = child
+        self._waiting = deque(waiting for waiting in self._waiting if not waiting.answer.done())
+        for waiting in self._waiting:
+            self._send(child, waiting)
+        return None
+
+    async def _start_child(self) -> _Child:
+        """Two tries: the first may fail by chance, such as a moment without memory."""
+        reason = ""
+        for _ in range(2):
+            child = _Child(self)
+            try:
+                await child.start()
+                return child
+            except (OSError, TimeoutError) as error:
+                await child.end()
+                reason = str(error) or f"no sign of life within {START_TIMEOUT:.0f} s"
+            except asyncio.CancelledError:
+                await child.end()
+                raise
+        raise CrawlerError(
+            f"the parser process does not start: {reason}; is memory short, or {sys.executable} damaged?"
+        )
+
+    def _fail_page_at_hand(self, reason: str) -> None:
+        former, self._child = self._child, None
+        self._stop_watching()
+        if self._waiting:
+            self._waiting.popleft().settle(ParsedPage(failed=reason))
+        self._replacement(former)
+
+    # ---------------------------------------------------------------- called by the child's connection
+
+    def answered(self, message: bytes) -> None:
+        """The page at hand is parsed."""
+        page = self._decoder.decode(message)  # before it is taken off: should this raise, the connection ends
+        self._waiting.popleft().settle(page)
+        if self._waiting:
+            self._next_at_hand()
+
+    def lost(self, child: _Child) -> None:
+        """A child's connection ended. Nobody is to blame when it was idle."""
+        if child is self._child:
+            self._fail_page_at_hand("crash")
+
+    # ---------------------------------------------------------------- the time limit
+    #
+    # One timer that is set again when it goes off, instead of one a page. When it finds the page at hand overdue, it
+    # looks once more a little later: the answer may have arrived while the event loop itself was held up.
+
+    def _next_at_hand(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._since = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_at(self._since + self._timeout, self._watch)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        if not self._waiting:
+            return
+        at_hand = self._waiting[0]
+        if loop.time() < self._since + self._timeout:
+            self._timer = loop.call_at(self._since + self._timeout, self._watch)
+        elif self._suspect is not at_hand:
+            self._suspect = at_hand
+            self._timer = loop.call_later(self._timeout / 10, self._watch)
+        else:
+            self._fail_page_at_hand("timeout")
+
+    def _stop_watching(self) -> None:
+        self._suspect = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Child(asyncio.Protocol):
+    """One child process and the connection to it."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._process: subprocess.Popen[bytes] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._received = bytearray()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready. Raises OSError or TimeoutError; call `end` then, too."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = _launch(theirs)
+            except OSError:
+                ours.close()
+                raise
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
+        async with asyncio.timeout(START_TIMEOUT):
+            await self._ready
+
+    def send(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+
+    async def end(self) -> None:
+        """Kill and reap. It holds nothing that would have to be saved."""
+        self._ready.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        if self._process is not None:
+            self._process.kill()
+            # Giving back a gigabyte takes the system a while.
+            await asyncio.to_thread(self._process.wait)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= FRAME.size:
+            end = FRAME.size + FRAME.unpack_from(received)[0]
+            if len(received) < end:
+                return
+            message = bytes(received[FRAME.size : end])
+            del received[:end]
+            if message:
+                self._parser.answered(message)
+            elif not self._ready.done():
+                self._ready.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if not self._ready.done():
+            self._ready.set_exception(ConnectionError("it ended at once"))
+        self._parser.lost(self)
+
+
+def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the interpreter anew, with this one's module path: a fork would copy the worker's memory and locks."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "crawler.parser_process", str(theirs.fileno()), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **_MALLOC, "PYTHONPATH": path},
+        pass_fds=[theirs.fileno()],
+    )

@@ -1,0 +1,103 @@
+"""The child side of `parser.py`: parses what comes in over a socket and answers in order, one page at a time.
+
+Started as `python -m crawler.parser_process FD PARENT`. It keeps nothing but a memo of links and may be killed at any
+moment. It ends when its socket does, and on Linux with its parent even while it is busy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+from struct import Struct
+
+import msgspec
+
+from crawler.fetched import ParsedPage
+from crawler.parse import parse
+
+FRAME = Struct("!I")
+"""Length of the message that follows, in both directions. An empty message from the child says that it is ready."""
+
+ADDRESS_SPACE = 1536 * 1024 * 1024
+"""Bytes of address space; a page that needs more ends this process and no other."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A page to parse: the arguments of `crawler.parse.parse`."""
+
+    body: bytes
+    content_type: str | None
+    url: str
+    x_robots: list[str]
+    token: str
+
+
+def main(fd: int, parent: int) -> None:
+    """Serve until the socket ends."""
+    _confine(parent)
+    # Links live in the memo for long, and pages make no cycles: looking for some is wasted.
+    gc.freeze()
+    gc.set_threshold(50_000)
+    decoder = msgspec.msgpack.Decoder(Job)
+    encoder = msgspec.msgpack.Encoder()
+    with socket.socket(fileno=fd) as sock, suppress(ConnectionError):
+        sock.sendall(FRAME.pack(0))
+        while header := _receive(sock, FRAME.size):
+            job = decoder.decode(_receive(sock, *FRAME.unpack(header)))
+            answer = encoder.encode(_parse(job))
+            # At once, page by page: the parent blames the first unanswered page when this process dies.
+            sock.sendall(FRAME.pack(len(answer)) + answer)
+
+
+def _parse(job: Job) -> ParsedPage:
+    try:
+        return parse(job.body, job.content_type, job.url, job.x_robots, job.token)
+    except MemoryError:
+        os._exit(1)  # what is left of the address space may not do for the next page either
+    except Exception as error:
+        # A fault of ours: the page fails like one that crashes the process, and the fault shows in the log.
+        where = job.url.partition("?")[0][:200]
+        print(f"crawler: cannot parse {where}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return ParsedPage(failed="crash")
+
+
+def _receive(sock: socket.socket, size: int) -> bytes:
+    """Read exactly `size` bytes; b"" when the other side is gone."""
+    data = sock.recv(size, socket.MSG_WAITALL)
+    if len(data) == size:
+        return data
+    parts = [data]
+    missing = size - len(data)
+    while data and missing:
+        data = sock.recv(missing, socket.MSG_WAITALL)
+        parts.append(data)
+        missing -= len(data)
+    return b"" if missing else b"".join(parts)
+
+
+def _confine(parent: int) -> None:
+    """Bound this process, and make it the one that goes when memory is short. Best effort outside Linux."""
+    # Ctrl-C and SIGTERM reach the whole process group: the parent drains, and needs this process to.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("800")
+        if os.getppid() != parent:  # it died before the line above could count
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
