@@ -39,8 +39,9 @@ async def serve(
 ) -> None:
     """Serve on a bound socket until SIGTERM or SIGINT, or until a pipe on stdin closes.
 
-    Prints the line `ready` when it serves. `delay` is seconds before each answer. `log` gets one line a request
-    (time of arrival, host, status, target), whole and at once; a reader may truncate it to begin anew. Connections still open at the end are cut.
+    Prints the line `ready` when it serves. `delay` is seconds before each answer. `log` gets one line a request (time
+    of arrival, host, status, target), whole and at once; a reader may truncate it to begin anew. Connections still
+    open at the end are cut.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
