@@ -26,10 +26,21 @@ def main() -> None:
 def crawl(pages: int, runs: int, port: int, only: tuple[str, ...]) -> None:
     """CPU a page beside the naive loop, and beside Scrapy where it is installed.
 
-    Exit code 1 says that a crawl was incomplete or impolite, or failed.
+    Exit code 1 says that this crawler failed, missed a page or was impolite.
     """
     names = only or [name for name, crawler in cpu.CRAWLERS.items() if crawler.installed]
     sys.exit(not cpu.compare(Shape(pages=pages, port=port), runs, names, CACHE))
+
+
+@main.command()
+@click.option("--pages", default=1000, show_default=True, help="Pages of the site.")
+@click.option("--workers", default=2, show_default=True, help="Worker processes on the stack.")
+@click.option("--port", default=8099, show_default=True, help="Port of the site on 127.0.0.1.")
+def aws(pages: int, workers: int, port: int) -> None:
+    """AWS requests a page, by operation, against the emulator. Exit code 1: the crawl was incomplete."""
+    from bench import aws as on_aws  # needs the emulator and the CDK, which the other measurement does not
+
+    sys.exit(not on_aws.measure(Shape(pages=pages, port=port), workers, CACHE))
 
 
 if __name__ == "__main__":

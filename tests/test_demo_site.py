@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 import pytest
-from local_site import DemoSite, demo_site_process
 
 from crawler.demo.content import Site
 from crawler.demo.plan import resource
+from tests.local_site import DemoSite, demo_site_process
 
 
 class Links(HTMLParser):

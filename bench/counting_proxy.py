@@ -1,0 +1,103 @@
+"""Count the AWS requests that pass between clients and an endpoint, by operation, without touching either."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import aiohttp
+import yarl
+from aiohttp import web
+
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "expect"})
+_SERVICES = {"DynamoDB": "DynamoDB", "AmazonSQS": "SQS", "s3": "S3"}
+_SUB_RESOURCES = (
+    ("POST", "uploads", "CreateMultipartUpload"),
+    ("POST", "uploadId", "CompleteMultipartUpload"),
+    ("POST", "delete", "DeleteObjects"),
+    ("PUT", "partNumber", "UploadPart"),
+    ("DELETE", "uploadId", "AbortMultipartUpload"),
+    ("GET", "list-type", "ListObjectsV2"),
+)
+
+
+class Call(NamedTuple):
+    """A request as its service understands it. `body` is its JSON, {} where it has none; `size` its bytes."""
+
+    service: str
+    operation: str
+    body: dict[str, Any]
+    size: int
+
+
+class CountingProxy:
+    """An HTTP proxy in front of `upstream` for the time of an `async with`; `calls` holds what passed."""
+
+    def __init__(self, upstream: str) -> None:
+        self._upstream = upstream
+        self.calls: list[Call] = []
+        self.endpoint = ""
+
+    @property
+    def counts(self) -> Counter[tuple[str, str]]:
+        """Requests by service and operation."""
+        return Counter((call.service, call.operation) for call in self.calls)
+
+    async def __aenter__(self) -> CountingProxy:
+        self._client = aiohttp.ClientSession(auto_decompress=False, connector=aiohttp.TCPConnector(limit=0))
+        self._runner = web.AppRunner(_application(self._pass_on), access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.endpoint = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+        await self._client.close()
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.calls.append(_call(request, body))
+        # The Host header stays as the client signed it.
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
+        url = yarl.URL(self._upstream + request.raw_path, encoded=True)
+        async with self._client.request(request.method, url, headers=headers, data=body) as answer:
+            kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
+            response = web.Response(status=answer.status, body=await answer.read())
+            response.headers.clear()
+            response.headers.extend(kept)
+            return response
+
+
+def _application(handler: Any) -> web.Application:
+    application = web.Application(client_max_size=1 << 30)
+    application.router.add_route("*", "/{path:.*}", handler)
+    return application
+
+
+def _call(request: web.Request, body: bytes) -> Call:
+    target = request.headers.get("X-Amz-Target", "")
+    if target:
+        service, _, operation = target.partition(".")
+        return Call(_SERVICES.get(service.split("_")[0], service), operation, json.loads(body or b"{}"), len(body))
+    scope = re.search(r"/(\w+)/aws4_request", request.headers.get("Authorization", ""))
+    service = scope[1] if scope else "unsigned"
+    if service == "s3":
+        return Call("S3", _s3_operation(request), {}, len(body))
+    action = parse_qs(body.decode("latin-1")).get("Action", [request.method])[0]
+    return Call(_SERVICES.get(service, service), action, {}, len(body))
+
+
+def _s3_operation(request: web.Request) -> str:
+    """The operation's name by method, sub-resource and whether the path names an object or only a bucket."""
+    for method, parameter, name in _SUB_RESOURCES:
+        if request.method == method and parameter in request.query:
+            return name
+    of = "Object" if request.path.strip("/").count("/") else "Bucket"
+    return f"{request.method.capitalize()}{of}"
