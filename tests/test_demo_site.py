@@ -85,7 +85,8 @@ class StandardLibraryCrawler:
 
 def get(connection: HTTPConnection, url: str) -> tuple[HTTPResponse, bytes]:
     parts = urlsplit(url)
-    target = quote(parts.path, safe="/%") + (f"?{parts.query}" if parts.query else "")
+    query = quote(parts.query, safe="=&%", encoding="iso-8859-1")
+    target = quote(parts.path, safe="/%") + (f"?{query}" if query else "")
     connection.request("GET", target, headers={"Host": parts.netloc})
     answer = connection.getresponse()
     return answer, answer.read()

@@ -82,7 +82,8 @@ class Site:
         """The canonical form of any spelling of one of the site's URLs."""
         parts = urlsplit(url)
         path = quote(parts.path, safe="/%")
-        return self.origin(parts.hostname or "") + resource(f"{path}?{parts.query}")
+        query = quote(parts.query, safe="=&%", encoding="iso-8859-1")
+        return self.origin(parts.hostname or "") + resource(f"{path}?{query}")
 
     def find(self, host: str, target: str) -> Place | None:
         """The place that a request (host without port, any spelling of the target) means."""

@@ -82,6 +82,8 @@ class Pages:
             target += f"#part-{rng.randrange(9)}"
         if "%C3%A9" in target and rng.random() < 0.5:
             target = unquote(target)
+        if page.trait is Trait.LATIN1:
+            target = target.replace("%E9", "é")
         return html.escape(self._address(rng, page, place.host, target))
 
     def _address(self, rng: random.Random, page: Place, host: str, target: str) -> str:

@@ -181,6 +181,10 @@ def _other_answers(rng: random.Random, tree: list[Place]) -> Iterator[Place]:
         yield _link(rng, tree, Place(host, target, Kind.FILE))
     for number in range(4):
         yield _link(rng, tree, Place(host, f"/gone/{number}.html", Kind.MISSING))
+    # The query of a link is sent in the encoding of its page (URL Standard 4.4), so %E9 and not %C3%A9.
+    word = Place(host, "/download/list?word=caf%E9", Kind.FILE)
+    next(page for page in tree if page.trait is Trait.LATIN1).links.append(word)
+    yield word
 
 
 def _redirects(rng: random.Random, tree: list[Place], neighbour: list[Place], outside: Place) -> Iterator[Place]:
