@@ -24,7 +24,7 @@ COUNTED = ("SQS", "DynamoDB", "S3")
 def measure(shape: Shape, workers: int, cache: Path) -> bool:
     """Crawl the site with `workers` processes on a stack in the emulator and print what it took.
 
-    True when the crawl was complete. SystemExit that says what is missing.
+    True when each page was fetched exactly once. SystemExit that says what is missing.
     """
     folder = site(shape, cache)
     run = cache / "runs" / "aws"
@@ -39,7 +39,7 @@ def measure(shape: Shape, workers: int, cache: Path) -> bool:
     found = manners.read(log, folder)
     _table(calls, shape.pages)
     print(f"\nmissed {found.missed}, doubled {found.doubled}, forbidden {found.forbidden}; exit codes {codes}")
-    return found.complete and not any(codes)
+    return found.faultless and not any(codes)
 
 
 def _template(out: Path) -> emulator.Template:

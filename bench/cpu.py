@@ -61,20 +61,29 @@ class Run:
         """CPU milliseconds a page of the site."""
         return 1000 * self.cost.cpu / self.manners.pages
 
+    @property
+    def sound(self) -> bool:
+        """Whether the crawl ended well and fetched every page, so that its cost means something."""
+        return self.cost.code == 0 and not self.manners.missed
+
 
 def compare(shape: Shape, runs: int, names: Sequence[str], cache: Path) -> bool:
-    """Measure the crawlers in turns and print a table; True unless ours failed, missed a page or was impolite."""
+    """Measure the crawlers in turns and print a table; True unless ours failed or did not fetch each page once."""
     folder = site(shape, cache)
     print(f"{shape.pages} pages on {shape.hosts} hosts, served by {web.server_name()}; {runs} runs in turns, medians")
     measured: dict[str, list[Run]] = {name: [] for name in names}
     for turn in range(runs):
         for name in names:
-            run = _once(CRAWLERS[name], folder, shape.port, cache / "runs" / f"{name}-{turn}")
+            out = cache / "runs" / f"{name}-{turn + 1}"
+            run = _once(CRAWLERS[name], folder, shape.port, out)
             measured[name].append(run)
-            print(f"  run {turn + 1}  {name:12} {run.cpu_ms:.3f} ms a page, {run.cost.wall:.1f} s", flush=True)
+            ended = (
+                f"{run.cpu_ms:.3f} ms a page, {run.cost.wall:.1f} s" if run.sound else f"failed: see {out}/output.txt"
+            )
+            print(f"  run {turn + 1}  {name:12} {ended}", flush=True)
     _table(measured)
     ours = measured.get("crawler", [])
-    return all(run.cost.code == 0 and run.manners.complete for run in ours)
+    return all(run.sound and run.manners.faultless for run in ours)
 
 
 def _once(crawler: Crawler, folder: Path, port: int, out: Path) -> Run:
@@ -93,7 +102,8 @@ def _table(measured: dict[str, list[Run]]) -> None:
     print(f"\n{'':12} {heading}")
     for name, runs in measured.items():
         cpu = statistics.median(run.cpu_ms for run in runs)
-        ratio = f"{cpu / yardstick:.2f}x" if yardstick else "-"
+        sound = all(run.sound for run in runs)
+        ratio = (f"{cpu / yardstick:.2f}x" if yardstick else "-") if sound else "failed"
         memory = statistics.median(run.cost.rss for run in runs) / 1e6
         worst = [max(getattr(run.manners, field) for run in runs) for field in ("missed", "doubled", "forbidden")]
         codes = ",".join(sorted({str(run.cost.code) for run in runs}))

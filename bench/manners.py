@@ -24,8 +24,9 @@ class Manners:
     requests: int
 
     @property
-    def complete(self) -> bool:
-        return not self.missed and not self.forbidden
+    def faultless(self) -> bool:
+        """Every page exactly once and nothing that is forbidden."""
+        return not (self.missed or self.doubled or self.forbidden)
 
 
 def read(log: Path, site: Path) -> Manners:
