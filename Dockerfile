@@ -10,7 +10,7 @@ RUN /opt/crawler/bin/python -m compileall -q /opt/crawler/lib
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/crawler /opt/crawler
-# The spool is the one place to write to. On Fargate the volume mounted there takes its owner from the VOLUME line.
+# Temporary files go to /spool; on Fargate all else is read-only, and the volume takes its owner from the VOLUME line.
 RUN groupadd --gid 10001 crawler \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin crawler \
  && install -d -o crawler -g crawler /spool

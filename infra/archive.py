@@ -26,7 +26,7 @@ class Archive(Construct):
             enforce_ssl=True,
             versioned=False,
             lifecycle_rules=[
-                # A killed worker leaves parts behind that no listing shows and every bill counts.
+                # Parts of an upload that nobody finished: no listing shows them, and every bill counts them.
                 s3.LifecycleRule(
                     id="abort-unfinished-uploads", abort_incomplete_multipart_upload_after=Duration.days(3)
                 )
@@ -39,6 +39,6 @@ class Archive(Construct):
         iam.Grant.add_to_principal(grantee=worker, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
         iam.Grant.add_to_principal(
             grantee=worker,
-            actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
+            actions=["s3:GetObject", "s3:PutObject"],
             resource_arns=[self.bucket.arn_for_objects("*")],
         )

@@ -10,7 +10,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from infra.fetchers import Fetchers
-from infra.frontier import Frontier
+from infra.frontier import LANE_RETENTION, Frontier
 from infra.visited import Visited
 
 _MINUTE = Duration.minutes(1)
@@ -26,8 +26,8 @@ _MOVING = """### Is it moving?
 workers take; wait, or raise `maxWorkers`.
 **Delayed** is high and **waiting** low: the hosts' pace sets the speed, more workers would not help."""
 
-_HEALTHY = """### Is it healthy?
-**Oldest** should stay below the retention of 10 days, or URLs fall off the queue's end.
+_HEALTHY = f"""### Is it healthy?
+**Oldest** should stay below the retention of {LANE_RETENTION.to_days()} days, or URLs fall off the queue's end.
 **Dead letters** are URLs that killed a worker each time they were tried, or were no messages of ours: 0 is right.
 A delay of minutes is normal in all queue metrics."""
 

@@ -20,8 +20,8 @@ USER = "10001:10001"
 """User and group of the image. The same numbers stand in the Dockerfile."""
 
 SPOOL = "/spool"
-"""Where open segments are written before they go to S3; the only place a worker can write to. On Fargate a volume
-belongs to the image's user only when the Dockerfile declares the same path as a VOLUME."""
+"""For temporary files; the only place a worker can write to. On Fargate a volume belongs to root unless the Dockerfile
+declares the same path as a VOLUME, which then gives it its owner."""
 
 _ECR_URI = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+)[:@]?(?P<tag>.*)"

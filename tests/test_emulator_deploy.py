@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from emulator import Emulator, Template, unsupported
+
+from tests.emulator import Emulator, Template, unsupported
 
 pytestmark = pytest.mark.emulator
 

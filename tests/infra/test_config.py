@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator import synthesize
 
 from infra.config import ConfigError, StackConfig, stack_config
+from tests.emulator import synthesize
 
 
 def test_without_context_the_defaults_hold() -> None:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from emulator import Template, assembly, of_type, output_id, read_template
+
+from tests.emulator import Template, assembly, of_type, output_id, read_template
 
 CONTEXT = {
     "stackName": "News",

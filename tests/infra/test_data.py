@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from emulator import Template, of_type, output_id
+
+from tests.emulator import Template, of_type, output_id
 
 DAY = 86_400
 LANES = ("FrontierHigh", "FrontierNormal", "FrontierLow")

@@ -8,7 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from emulator import ROOT, Template, assembly, of_type
+
+from tests.emulator import ROOT, Template, assembly, of_type
 
 LOCKS = {"base.lock": (), "aws.lock": ("aws",)}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator import Template, assembly, of_type, output_id
+
+from tests.emulator import Template, assembly, of_type, output_id
 
 
 def test_the_template_has_no_lint_errors(tmp_path_factory: pytest.TempPathFactory) -> None:
