@@ -75,7 +75,10 @@ def main() -> None:
     parser.add_argument("--retry-503", type=int, default=0, metavar="N", help="some pages answer 503 N times first")
     parser.add_argument("--log", type=Path, metavar="FILE", help="access log: Unix time, host, status, target")
     given = parser.parse_args()
-    asyncio.run(serve_site(given.port, given.pages, delay_ms=given.delay, retry_503=given.retry_503, log=given.log))
+    try:
+        asyncio.run(serve_site(given.port, given.pages, delay_ms=given.delay, retry_503=given.retry_503, log=given.log))
+    except (OSError, ValueError) as error:  # the port is taken, the log cannot be written, the site is too small
+        sys.exit(f"demo site: {error}")
 
 
 if __name__ == "__main__":
