@@ -7,7 +7,7 @@ from pathlib import Path
 from crawler.errors import StateMissing, UsageError
 from crawler.state.port import CrawlState
 
-FORMS = "sqlite:///abs/path/state.sqlite, a file's path, or aws://STACK"
+FORMS = "sqlite:///abs/path/state.sqlite, a file's path, aws://STACK, or aws:?queue=NAME&table=NAME"
 
 
 async def open_state(address: str, *, worker: str, create: bool = False) -> CrawlState:
@@ -16,6 +16,8 @@ async def open_state(address: str, *, worker: str, create: bool = False) -> Craw
     `create` permits to make it where that is possible (SQLite). Errors: UsageError for an address of no known form,
     StateMissing, StateMismatch, StateUnavailable.
     """
+    if address.startswith("aws:?"):
+        return await _aws(address.removeprefix("aws:"), worker)
     scheme, separator, rest = address.partition("://")
     if not separator:
         return await _sqlite(address, worker, create)

@@ -1,0 +1,165 @@
+"""Add: insert what is absent, count it, queue it.
+
+    read which are known -> insert the rest -> counters -> send
+
+If the process dies between insert and send, the pages are recorded and not queued. Their parent's message is still
+there: it is delivered again, and pages found with this same parent are then sent again. If only a request fails, what
+may have been recorded without being sent is remembered here, and the caller's repetition sends it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from crawler.model import Added, Page, Phase, Priority, skipped
+from crawler.state.aws import table
+from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.facts import Scope
+from crawler.state.aws.held import Held
+from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.queue import Outgoing, Queues
+from crawler.state.aws.records import MAX_URL, Message, encode, group, message
+from crawler.state.aws.table import Record, Visited
+
+
+class Unsent(msgspec.Struct, frozen=True, gc=False):
+    """A record that a failed call of ours may have made: its stamp, and whether it was counted."""
+
+    stamp: str
+    counted: bool
+
+
+class Adding:
+    """Adds of one process."""
+
+    def __init__(
+        self,
+        visited: Visited,
+        crawls: Crawls,
+        scope: Scope,
+        queues: Queues,
+        lanes: Lanes,
+        held: Held,
+        clock: Callable[[], float],
+    ) -> None:
+        self._visited, self._crawls, self._scope, self._queues, self._lanes = visited, crawls, scope, queues, lanes
+        self._held, self._clock = held, clock
+        self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
+        self._unsent: dict[str, Unsent] = {}
+
+    async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        """Insert and queue the absent ones; queue again what this parent's earlier delivery may have left unqueued."""
+        await self._crawls.known(crawl)
+        return await self._add(crawl, pages, queue=True)
+
+    async def record(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        """Insert the absent ones without queueing any: their messages are in the caller's hands."""
+        return await self._add(crawl, pages, queue=False)
+
+    async def _add(self, crawl: str, pages: Sequence[Page], *, queue: bool) -> list[Added]:
+        await self._scope.bring(crawl, (page.site for page in pages if page.parent is None))
+        asked: dict[str, Page] = {}
+        for page in pages:
+            asked.setdefault(table.pk(crawl, page.digest), page)
+        known = await self._visited.read(list(asked))
+        new = await self._insert(crawl, [page for pk, page in asked.items() if pk not in known], known)
+        # What an earlier call of ours recorded and could not send is new as far as its caller knows.
+        new |= {pk: entry for pk, entry in known.items() if self._ours(entry)}
+        sending = [(entry, asked[pk]) for pk, entry in new.items() if entry.phase is Phase.PENDING]
+        sending += [
+            (entry, asked[pk]) for pk, entry in known.items() if pk not in new and self._again(entry, asked[pk])
+        ]
+        try:
+            self._count(crawl, new)
+            await self._crawls.pay(crawl)
+            if queue:
+                await self.send(crawl, [_message(crawl, entry, page) for entry, page in sending])
+        except BaseException:
+            self._unsent |= {pk: Unsent(entry.stamp, counted=True) for pk, entry in new.items()}
+            raise
+        for pk in new:
+            self._unsent.pop(pk, None)
+        return _answers(crawl, pages, asked, new, known)
+
+    async def _insert(self, crawl: str, pages: Sequence[Page], known: dict[str, Record]) -> dict[str, Record]:
+        """Insert pages; answers the records that were new, and puts those that were not into `known`."""
+        now, stamp = self._clock(), f"{self._process}-{next(self._calls)}"
+        entries = [table.new(crawl, _fitting(page), now, stamp) for page in pages]
+        try:
+            inserted = await self._visited.insert(entries)
+            new = {entry.pk: entry for entry, done in zip(entries, inserted, strict=True) if done}
+            there = await self._visited.read([entry.pk for entry in entries if entry.pk not in new])
+        except BaseException:
+            self._unsent |= {entry.pk: Unsent(stamp, counted=False) for entry in entries}
+            raise
+        # An insert whose answer was lost is sent again by the client, and then meets itself.
+        new |= {pk: entry for pk, entry in there.items() if entry.stamp == stamp}
+        known |= {pk: entry for pk, entry in there.items() if entry.stamp != stamp}
+        return new
+
+    def _ours(self, entry: Record) -> bool:
+        unsent = self._unsent.get(entry.pk)
+        return unsent is not None and unsent.stamp == entry.stamp
+
+    def _again(self, entry: Record, page: Page) -> bool:
+        """Whether a known page must be queued once more."""
+        may_be_unqueued = page.parent is None or page.parent.redelivered
+        mine = may_be_unqueued and entry.parent == _parent(page)
+        return mine and entry.phase is Phase.PENDING and entry.pk not in self._held
+
+    def _count(self, crawl: str, new: dict[str, Record]) -> None:
+        uncounted = [entry for pk, entry in new.items() if pk not in self._unsent or not self._unsent[pk].counted]
+        skips = sum(entry.phase is Phase.SKIPPED for entry in uncounted)
+        self._crawls.owe(crawl, discovered=len(uncounted), skipped=skips)
+        self._unsent |= {entry.pk: Unsent(entry.stamp, counted=True) for entry in uncounted}
+
+    async def send(self, crawl: str, messages: Sequence[Message]) -> None:
+        """Queue pages that are recorded. One that SQS will never take ends as skipped, for all to see."""
+        outgoing = {encode(page): page for page in messages}
+        for priority in {page.priority for page in messages}:
+            self._lanes.wake(priority)
+        sent = [Outgoing(int(page.priority), body, group(page.gate)) for body, page in outgoing.items()]
+        refused = [outgoing[message.body] for message in await self._queues.send(sent)]
+        if refused:
+            verdict = skipped("unsendable")
+            await self._visited.finish([(page.pk, verdict, self._process) for page in refused], self._clock())
+            self._crawls.owe(crawl, skipped=len(refused))
+            await self._crawls.pay(crawl)
+
+
+def _fitting(page: Page) -> Page:
+    """A page that no message can carry is recorded as skipped."""
+    return (
+        page if len(page.url) <= MAX_URL else msgspec.structs.replace(page, skip="url-too-long", url=page.url[:MAX_URL])
+    )
+
+
+def _parent(page: Page) -> str:
+    return page.parent.digest.hex() if page.parent else ""
+
+
+def _message(crawl: str, entry: Record, page: Page) -> Message:
+    """The message of a record: in its own spelling, which is the first one found."""
+    recorded = msgspec.structs.replace(
+        page, url=entry.url, gate=entry.gate, depth=entry.depth, priority=Priority(entry.priority)
+    )
+    return message(crawl, recorded, entry.found)
+
+
+def _answers(
+    crawl: str, pages: Sequence[Page], asked: dict[str, Page], new: dict[str, Record], known: dict[str, Record]
+) -> list[Added]:
+    """An answer a page: of pages with one digest the first counts, the others meet what it recorded."""
+    answers = []
+    for page in pages:
+        pk = table.pk(crawl, page.digest)
+        entry = new.get(pk) or known[pk]
+        if pk in new and asked[pk] is page:
+            answers.append(Added.NEW)
+        else:
+            answers.append(Added.AGAIN if entry.parent == _parent(page) else Added.KNOWN)
+    return answers

@@ -1,0 +1,80 @@
+"""From the address of an AWS state to the names of its queues, tables and bucket.
+
+Names only: hosts are the client's business, so that an endpoint can be set from outside.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from crawler.errors import StateMissing, UsageError
+from crawler.state.aws.client import Aws, Refused
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """What a state consists of. `lanes` are queue names by priority, high first; equal names share a queue."""
+
+    lanes: tuple[str, str, str]
+    table: str
+    control: str
+    dead_letters: str = ""
+    bucket: str = ""
+
+
+FORMS = "use aws://STACK or aws:?queue=NAME&table=NAME"
+
+_KEYS = frozenset({"queue", "high", "low", "dlq", "table", "control", "bucket"})
+
+
+async def names(address: str, aws: Aws) -> Names:
+    """Read an address: `?queue=…&table=…`, or a stack's name. Raises UsageError, StateMissing, StateUnavailable."""
+    if address.startswith("?"):
+        return parse(address[1:])
+    if not address:
+        raise UsageError(f"aws:// names no stack: {FORMS}")
+    return await _from_stack(address, aws)
+
+
+def parse(query: str) -> Names:
+    """Read the form without a stack: `queue` and `table` are required, what is missing falls back on them."""
+    try:
+        given = dict(parse_qsl(query, strict_parsing=True))
+    except ValueError:
+        given = {}
+    unknown = sorted(given.keys() - _KEYS)
+    if unknown or not given.get("queue") or not given.get("table"):
+        what = f"{unknown[0]!r} is not known there" if unknown else "queue and table are required"
+        raise UsageError(
+            f"--state aws:?{query}: {what}: aws:?queue=NAME&table=NAME, optional high, low, dlq, control, bucket"
+        )
+    queue, table = given["queue"], given["table"]
+    return Names(
+        lanes=(given.get("high", queue), queue, given.get("low", queue)),
+        table=table,
+        control=given.get("control", table),
+        dead_letters=given.get("dlq", ""),
+        bucket=given.get("bucket", ""),
+    )
+
+
+async def _from_stack(stack: str, aws: Aws) -> Names:
+    try:
+        outputs = await aws.stack_outputs(stack)
+    except Refused as error:
+        if error.code == "ValidationError":
+            raise StateMissing(f"there is no stack {stack!r} in this AWS account and region: deploy it first") from None
+        raise
+    missing = sorted({"FrontierHigh", "FrontierNormal", "FrontierLow", "VisitedTable", "ControlTable"} - outputs.keys())
+    if missing:
+        raise StateMissing(
+            f"the stack {stack!r} is no crawler stack, or not yet deployed: it has no output {missing[0]}"
+        )
+    return Names(
+        lanes=(outputs["FrontierHigh"], outputs["FrontierNormal"], outputs["FrontierLow"]),
+        table=outputs["VisitedTable"],
+        control=outputs["ControlTable"],
+        dead_letters=outputs.get("DeadLetters", ""),
+        bucket=outputs.get("ArchiveBucket", ""),
+    )

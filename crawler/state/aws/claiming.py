@@ -1,0 +1,278 @@
+"""Claim: from messages to leases. What may not start soon goes back to the queue with a delay, never by holding it.
+
+    receive -> read records and gates (one batch) -> take turns -> send the rest again, delayed -> delete their messages
+
+If the process dies anywhere here, its messages become visible again when their leases expire; between the last two
+steps a page is on the queue twice, and whoever receives the second message drops it once the page has finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from crawler.errors import StateUnavailable
+from crawler.model import Lease, Phase
+from crawler.state.aws.adding import Adding
+from crawler.state.aws.client import Aws, together
+from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.crawls import key as crawl_key
+from crawler.state.aws.gate import HORIZON, Gates
+from crawler.state.aws.gate import key as gate_key
+from crawler.state.aws.held import Held
+from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.putaside import Aside, PutAside
+from crawler.state.aws.queue import Queues, Received
+from crawler.state.aws.records import Message, Seed, decode
+from crawler.state.aws.seeds import Seeds
+from crawler.state.aws.table import Record, Visited, record
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = 30
+"""Seconds for which a page of a crawl that this worker does not serve is put aside."""
+
+NEAR_LIMIT = 5
+"""Seconds for which a page is put aside that may or may not fit under max_pages once others have ended."""
+
+LONGEST_REST = 2.0
+"""Seconds a claim rests at most after claims that found only closed gates."""
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """A received page: its message, and how it came."""
+
+    page: Message
+    received: Received
+
+    @property
+    def receives(self) -> int:
+        """How often the page was handed out since it last settled."""
+        return self.page.lost + self.received.receives
+
+
+class Claiming:
+    """Claims of one process."""
+
+    def __init__(
+        self,
+        aws: Aws,
+        queues: Queues,
+        lanes: Lanes,
+        visited: Visited,
+        crawls: Crawls,
+        gates: Gates,
+        adding: Adding,
+        seeds: Seeds,
+        held: Held,
+        aside: PutAside,
+        clock: Callable[[], float],
+    ) -> None:
+        self._aws, self._queues, self._lanes, self._visited, self._crawls = aws, queues, lanes, visited, crawls
+        self._gates, self._adding, self._seeds, self._held, self._aside = gates, adding, seeds, held, aside
+        self._clock = clock
+        self._closed = 0
+        self._running: set[asyncio.Task[list[Lease]]] = set()
+        self._unclaimed: list[Lease] = []
+
+    async def claim(self, limit: int, crawl: str | None) -> list[Lease]:
+        """Hand out at most `limit` pages. A cancelled claim goes on by itself: a receive cut off in flight would hide
+        its messages for a whole lease. What it brings is kept for the next claim, or given back at the end."""
+        if self._unclaimed:
+            leases, self._unclaimed = self._unclaimed[:limit], self._unclaimed[limit:]
+            return leases
+        task = asyncio.create_task(self._claim(limit, crawl))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._keep)
+            raise
+
+    def _keep(self, task: asyncio.Task[list[Lease]]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._unclaimed += task.result()
+
+    async def close(self) -> None:
+        """Give back what was received and never handed out."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+        leases, self._unclaimed = self._unclaimed, []
+        await self._give_back([lease.token for lease in leases])
+
+    async def _claim(self, limit: int, crawl: str | None) -> list[Lease]:
+        if limit < 1:
+            return []
+        if self._closed:
+            # Only closed hosts last time: the same again at once would send them round and round.
+            await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
+        received = await self._lanes.receive(limit)
+        try:
+            leases = await self._sort(received, crawl) if received else []
+        except StateUnavailable:
+            await self._give_back([message.token for message in received])
+            raise
+        self._closed = min(self._closed + 1, 10) if received and not leases else 0
+        return leases
+
+    async def _give_back(self, tokens: Sequence[str]) -> None:
+        """Make messages visible at once. Only where there is no other way: it counts as a delivery."""
+        try:
+            await self._queues.change(tokens, 0)
+        except StateUnavailable as error:
+            log.info("%d messages stay invisible until their leases expire: %s", len(tokens), error)
+
+    async def _sort(self, received: Sequence[Received], crawl: str | None) -> list[Lease]:
+        jobs, drop = await self._read(received)
+        live = await self._live(jobs, await self._look_up(jobs), drop)
+        live.sort(key=lambda job: (job.page.priority, job.page.depth, job.page.found))
+        now = self._clock()
+        leases: list[Lease] = []
+        aside: list[Aside] = []
+        ready: dict[str, list[Job]] = defaultdict(list)
+        for job in live:
+            limit, room = self._limit(job.page.crawl, now)
+            if crawl not in (None, job.page.crawl):
+                aside.append(_aside(job, now + ELSEWHERE))
+            elif limit:
+                leases.append(_lease(job, now, limit))
+            elif job.page.not_before > now + HORIZON:
+                aside.append(_aside(job, job.page.not_before))
+            elif room <= len(ready[job.page.crawl]):
+                aside.append(_aside(job, now + NEAR_LIMIT))
+            else:
+                ready[job.page.crawl].append(job)
+        for name, jobs in ready.items():
+            starts = await self._turns(name, jobs)
+            leases += [_lease(job, starts[job.page.pk]) for job in jobs if job.page.pk in starts]
+            interval = self._interval(name)
+            closed = [job for job in jobs if job.page.pk not in starts]
+            aside += [_aside(job, self._aside.when(job.page.gate, interval)) for job in closed]
+        ids = {job.page.pk: job.received.id for job in live}
+        for lease in leases:
+            pk = f"{lease.crawl}#{lease.digest.hex()}"
+            self._held.add(pk, ids[pk], lease.expires_at)
+        await self._aside.put(aside, drop)
+        return leases
+
+    async def _read(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
+        """Pages from messages, those of plain seeds among them, and the tokens of messages that are neither."""
+        jobs: list[Job] = []
+        plain: list[tuple[Received, Seed]] = []
+        drop: list[str] = []
+        for message in received:
+            content = decode(message.body)
+            if isinstance(content, Message):
+                jobs.append(Job(content, message))
+            elif content is not None:
+                plain.append((message, content))
+            else:
+                self._seeds.refuse(message.body)
+                drop.append(message.token)
+        pages = await self._seeds.messages([seed for _, seed in plain])
+        for (message, _), page in zip(plain, pages, strict=True):
+            if page is None:
+                drop.append(message.token)
+            else:
+                jobs.append(Job(page, message))
+        return jobs, drop
+
+    async def _look_up(self, jobs: Sequence[Job]) -> dict[str, Record]:
+        """Records by pk; gates and crawls not seen lately are read in the same requests."""
+        gates = {job.page.gate for job in jobs if self._gates.stale(job.page.gate)}
+        crawls = {job.page.crawl for job in jobs if self._crawls.stale(job.page.crawl)}
+        records, control = self._visited.table, self._gates.table
+        wanted = [(records, job.page.pk) for job in jobs]
+        wanted += [(control, gate_key(gate)) for gate in gates]
+        wanted += [(control, crawl_key(crawl)) for crawl in crawls]
+        items = await self._aws.items(wanted)
+        for gate in gates:
+            self._gates.note(gate, items.get((control, gate_key(gate))))
+        for crawl in crawls:
+            self._crawls.forget(crawl)
+            if (control, crawl_key(crawl)) in items:
+                self._crawls.note(items[control, crawl_key(crawl)])
+        pks = {job.page.pk for job in jobs}
+        return {pk: record(items[records, pk]) for pk in pks if (records, pk) in items}
+
+    async def _live(self, jobs: Sequence[Job], records: dict[str, Record], drop: list[str]) -> list[Job]:
+        """The jobs whose page is to be fetched, once each; the tokens of the others go to `drop`."""
+        now = self._clock()
+        live: dict[str, Job] = {}
+        missing: dict[str, list[Message]] = defaultdict(list)
+        for job in jobs:
+            page, found = job.page, records.get(job.page.pk)
+            if page.pk in live and live[page.pk].received.id == job.received.id:
+                continue  # one message twice: deleting either would delete both
+            finished = found is not None and found.phase is not Phase.PENDING
+            purged = self._crawls.seen(page.crawl) is None
+            double = page.pk in live or self._held.by_another(page.pk, job.received.id, now)
+            if finished or purged or double:
+                drop.append(job.received.token)
+                continue
+            live[page.pk] = job
+            if found is None:
+                missing[page.crawl].append(page)
+        for crawl, pages in missing.items():
+            # Neither an add nor a seed recorded it: the message came from a dead-letter queue or a backup.
+            await self._adding.record(crawl, [page.page() for page in pages])
+        return list(live.values())
+
+    def _limit(self, crawl: str, now: float) -> tuple[str, float]:
+        """The limit that is used up ("" for none), and how many more pages may be handed out besides those held."""
+        seen = self._crawls.seen(crawl)
+        if seen is None:
+            return "", 0.0
+        settings = seen.record.settings
+        if settings.max_time is not None and now >= seen.record.started_at + settings.max_time:
+            return "max-time", 0.0
+        if settings.max_pages is None:
+            return "", float("inf")
+        if seen.done >= settings.max_pages:
+            return "max-pages", 0.0
+        return "", settings.max_pages - seen.done - self._held.count(crawl)
+
+    def _interval(self, crawl: str) -> float:
+        seen = self._crawls.seen(crawl)
+        return seen.record.settings.interval if seen is not None else 0.0
+
+    async def _turns(self, crawl: str, jobs: Sequence[Job]) -> dict[str, float]:
+        """Starts by pk, for the pages of one crawl whose turn is near: gates side by side, one write a gate."""
+        by_gate: dict[str, list[str]] = defaultdict(list)
+        for job in jobs:
+            by_gate[job.page.gate].append(job.page.pk)
+        interval = self._interval(crawl)
+        taken = await together([self._gates.take(gate, len(pks), interval) for gate, pks in by_gate.items()])
+        return {
+            pk: start
+            for pks, starts in zip(by_gate.values(), taken, strict=True)
+            for pk, start in zip(pks, starts, strict=False)
+        }
+
+
+def _aside(job: Job, at: float) -> Aside:
+    return Aside(msgspec.structs.replace(job.page, lost=job.receives - 1), job.received.token, at)
+
+
+def _lease(job: Job, start_at: float, limit: str = "") -> Lease:
+    page = job.page
+    return Lease(
+        crawl=page.crawl,
+        url=page.url,
+        digest=bytes.fromhex(page.digest),
+        gate=page.gate,
+        depth=page.depth,
+        priority=page.priority,
+        parent_url=page.parent,
+        discovered_at=page.found,
+        token=job.received.token,
+        attempt=page.failures + 1,
+        receives=job.receives,
+        start_at=start_at,
+        expires_at=job.received.expires_at,
+        limit=limit,
+    )

@@ -1,0 +1,223 @@
+"""The one module that knows the AWS client library: clients, error translation, request counts, loops over leftovers.
+
+Nothing of the library leaves it but answers: what a service says no to is `Refused`, what did not answer is
+StateUnavailable. Every request is counted by operation, retries included, since each is billed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import aioboto3
+import aiohttp
+from aiobotocore.config import AioConfig
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
+
+from crawler.errors import StateUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from types_aiobotocore_dynamodb import DynamoDBClient
+    from types_aiobotocore_sqs import SQSClient
+
+T = TypeVar("T")
+
+ROUNDS = 10
+"""How often a batch is repeated for what a service left undone, before the state counts as unavailable."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between two rounds, doubling from the one to the other, with jitter."""
+
+IN_FLIGHT = 32
+"""Requests in flight per process; the client's pool is a little larger."""
+
+THROTTLED = frozenset(
+    {
+        "InternalServerError",
+        "InternalError",
+        "InternalFailure",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "ServiceUnavailable",
+        "ThrottlingError",
+        "ThrottlingException",
+        "Throttling",
+        "TransactionConflict",
+    }
+)
+"""Codes inside a 200 answer that say: the same again later."""
+
+
+class Refused(StateUnavailable):
+    """A service's answer was an error. `code` is AWS's own; `item` is the item on which a condition failed, if told."""
+
+    def __init__(self, code: str, text: str, item: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.code, self.item = code, item
+
+
+class Aws:
+    """Clients of one process, and how many requests they made (`requests`, by `service.Operation`)."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.sqs: SQSClient
+        self.dynamodb: DynamoDBClient
+        self._session = aioboto3.Session()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._stack = AsyncExitStack()
+
+    @classmethod
+    async def connect(cls) -> Aws:
+        """Make the clients; sends nothing. Endpoint, region and credentials come from where AWS tools look for them."""
+        aws = cls()
+        try:
+            aws.sqs = await aws._enter("sqs", AioConfig(**_TIMES))
+            # Items are built by this package: checking each value again would cost a sixth of a call.
+            aws.dynamodb = await aws._enter("dynamodb", AioConfig(**_TIMES, parameter_validation=False))
+        except BaseException:
+            await aws.close()
+            raise
+        return aws
+
+    async def _enter(self, service: Any, config: AioConfig) -> Any:
+        try:
+            client = await self._stack.enter_async_context(self._session.client(service, config=config))
+        except (BotoCoreError, ValueError) as error:
+            raise _usage(error) from None
+        client.meta.events.register("before-send", self._count)
+        return client
+
+    def _count(self, event_name: str, **_: object) -> None:
+        self.requests[event_name.removeprefix("before-send.")] += 1
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    async def ask(self, call: Awaitable[T]) -> T:
+        """Await one request. Raises Refused, StateUnavailable, and UsageError where credentials are missing."""
+        try:
+            async with self._slots:
+                return await call
+        except ClientError as error:
+            told = error.response.get("Error", {})
+            item: dict[str, Any] = error.response.get("Item", {})  # type: ignore[assignment]
+            text = f"{error.operation_name}: {told.get('Message') or told.get('Code') or 'no reason given'}"
+            raise Refused(told.get("Code", ""), f"AWS refused {_one_line(text)}", item) from None
+        except (NoCredentialsError, PartialCredentialsError, NoRegionError) as error:
+            raise _usage(error) from None
+        except (BotoCoreError, aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise StateUnavailable(f"AWS does not answer: {_one_line(str(error) or type(error).__name__)}") from None
+
+    async def stack_outputs(self, stack: str) -> dict[str, str]:
+        """Outputs of a CloudFormation stack, by key."""
+        async with AsyncExitStack() as clients:
+            try:
+                session = self._session.client("cloudformation", config=AioConfig(**_TIMES))
+                client = await clients.enter_async_context(session)
+            except (BotoCoreError, ValueError) as error:
+                raise _usage(error) from None
+            client.meta.events.register("before-send", self._count)
+            found = (await self.ask(client.describe_stacks(StackName=stack)))["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in found[0].get("Outputs", [])}
+
+    async def items(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+        """Read items by (table, pk), strongly consistent, a hundred a request over all tables; absent ones are absent.
+
+        A strongly consistent read sees a record that was written just before its message was sent.
+        """
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+
+        async def read(keys: list[tuple[str, str]]) -> list[tuple[str, str]]:
+            asked: dict[str, Any] = {}
+            for table, pk in keys:
+                asked.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append({"pk": {"S": pk}})
+            answer = await self.ask(self.dynamodb.batch_get_item(RequestItems=asked))
+            for table, items in answer["Responses"].items():
+                found.update({(table, item["pk"]["S"]): item for item in items})
+            left = answer.get("UnprocessedKeys") or {}
+            return [(table, key["pk"]["S"]) for table, rest in left.items() for key in rest["Keys"]]
+
+        distinct = list(dict.fromkeys(wanted))
+        await together([until_done(read, chunk) for chunk in chunks(distinct, 100)])
+        return found
+
+    async def statements(self, table_statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Run PartiQL statements, 25 a request, and answer each one's `Error` ({} for success), in order.
+
+        Throttled statements are repeated until none is left. No two of a call may name one item: AWS refuses the batch.
+        """
+        errors: list[dict[str, Any]] = [{} for _ in table_statements]
+
+        async def run(numbers: list[int]) -> list[int]:
+            batch = [table_statements[number] for number in numbers]
+            answer = await self.ask(self.dynamodb.batch_execute_statement(Statements=batch))  # type: ignore[arg-type]
+            left = []
+            for number, response in zip(numbers, answer["Responses"], strict=True):
+                errors[number] = dict(response.get("Error", {}))
+                code = errors[number].get("Code", "")
+                if code in THROTTLED:
+                    left.append(number)
+                elif code not in ("", "DuplicateItem", "ConditionalCheckFailed"):
+                    raise Refused(code, f"AWS refused a statement: {errors[number].get('Message', code)}", {})
+            return left
+
+        await together([until_done(run, chunk) for chunk in chunks(range(len(table_statements)), 25)])
+        return errors
+
+
+_TIMES: dict[str, Any] = {
+    "connect_timeout": 3,
+    "read_timeout": 15,
+    "retries": {"mode": "standard", "total_max_attempts": 4},
+    "max_pool_connections": IN_FLIGHT + 8,
+}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]
+
+
+def _usage(error: Exception) -> UsageError:
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return UsageError("no AWS credentials: set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    if isinstance(error, NoRegionError):
+        return UsageError("no AWS region: set AWS_REGION or AWS_DEFAULT_REGION")
+    return UsageError(f"the AWS settings cannot be used: {_one_line(str(error))}")
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    """Cut a sequence into lists of at most `size`."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+async def together(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run calls side by side and wait for all, also when one fails: then its error is raised."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    answers: list[T] = []
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        answers.append(result)
+    return answers
+
+
+async def until_done(step: Callable[[list[T]], Awaitable[list[T]]], items: list[T]) -> None:
+    """Repeat `step`, which answers what it left undone, until nothing is left; pauses grow in between."""
+    pause = FIRST_PAUSE
+    for _ in range(ROUNDS):
+        items = await step(items)
+        if not items:
+            return
+        await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
+        pause = min(pause * 2, LONGEST_PAUSE)
+    raise StateUnavailable(f"AWS throttles: {len(items)} items of a batch are still undone")

@@ -1,0 +1,138 @@
+"""What lies in a message and in an item: pure conversions between them and the words of the field.
+
+Times are whole microseconds in items, so that conditions compare them exactly; the control table's `ttl` is in seconds,
+and only for cleaning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from crawler.model import Page, Phase, Priority
+
+Item = dict[str, Any]
+"""A DynamoDB item in its typed form: `{"name": {"S": "value"}}`."""
+
+MAX_URL = 100_000
+"""Longest URL in a message, in bytes: with its parent's and all else it stays below SQS's 262,144 bytes a request."""
+
+PHASES = {"p": Phase.PENDING, "d": Phase.DONE, "s": Phase.SKIPPED, "x": Phase.DEAD}
+LETTERS = {phase: letter for letter, phase in PHASES.items()}
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One page on a queue, complete enough to be fetched without a read. `digest` is in hex, `found` Unix seconds.
+
+    `failures` counts attempts; `lost` how often an earlier copy of this message was handed out and not settled.
+    `not_before` is for waits longer than a queue can delay.
+    """
+
+    crawl: str
+    url: str
+    digest: str
+    gate: str
+    depth: int
+    priority: Priority
+    parent: str
+    found: float
+    failures: int = 0
+    lost: int = 0
+    not_before: float = 0.0
+
+    @property
+    def pk(self) -> str:
+        return f"{self.crawl}#{self.digest}"
+
+    def page(self) -> Page:
+        """The page as it is recorded when its record is missing."""
+        return Page(self.url, bytes.fromhex(self.digest), self.gate, self.depth, self.priority)
+
+
+CRAWL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""A crawl that a plain seed may name: it becomes part of keys and of file names."""
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A plain message: a seed from anywhere. Other members are ignored."""
+
+    url: str
+    crawl: Annotated[str, msgspec.Meta(pattern=CRAWL_ID)] | None = None
+    depth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    priority: Literal["high", "normal", "low"] = "normal"
+
+
+_message = msgspec.json.Decoder(Message)
+_seed = msgspec.json.Decoder(Seed)
+
+
+def encode(message: Message) -> str:
+    """Make a message's body: JSON in ASCII, so that it holds no character that SQS refuses."""
+    return json.dumps(msgspec.to_builtins(message), separators=(",", ":"), ensure_ascii=True)
+
+
+def decode(body: str) -> Message | Seed | None:
+    """Read a body: one of ours, a seed as JSON, or a bare URL. None for what is none of them."""
+    text = body.strip()
+    if not text.startswith("{"):
+        return Seed(url=text) if text and not re.search(r"\s", text) else None
+    raw = text.encode("utf-8", "replace")
+    try:
+        return _message.decode(raw)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return _seed.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def message(crawl: str, page: Page, found: float) -> Message:
+    """The message of a page that is new."""
+    return Message(
+        crawl=crawl,
+        url=page.url,
+        digest=page.digest.hex(),
+        gate=page.gate,
+        depth=page.depth,
+        priority=page.priority,
+        parent=page.parent.url if page.parent and len(page.parent.url) <= MAX_URL else "",
+        found=found,
+    )
+
+
+def group(gate: str) -> str:
+    """A MessageGroupId for a gate: 1 to 128 printable ASCII characters (SQS, SendMessage)."""
+    if 0 < len(gate) <= 128 and all("!" <= character <= "~" for character in gate):
+        return gate
+    return hashlib.sha256(gate.encode("utf-8", "replace")).hexdigest()
+
+
+def micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def s(text: str) -> Item:
+    """A string attribute; what UTF-8 cannot hold becomes a question mark."""
+    return {"S": text.encode("utf-8", "replace").decode()}
+
+
+def n(number: int) -> Item:
+    return {"N": str(number)}
+
+
+def text(item: Item, name: str) -> str:
+    return str(item[name]["S"]) if name in item else ""
+
+
+def number(item: Item, name: str) -> int:
+    return int(item[name]["N"]) if name in item else 0
+
+
+def clipped(line: str, length: int) -> str:
+    """One line for an item: items are billed by the kilobyte."""
+    return " ".join(line.split())[:length]

@@ -1,0 +1,209 @@
+"""The state on AWS: frontier in SQS, everything else in DynamoDB.
+
+Where it keeps the port's promises in a weaker form: the order of pages within a lane is the queue's; a page may be
+leased twice at a time after a crash or when SQS delivers twice, and is finished once; counts are sums of counters until
+the crawl is complete, then exact; which pages are leased only the queues know; `release` leaves leases to expire.
+The lease is the queue's visibility timeout, for all crawls on the state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+
+from crawler.config import CrawlSettings
+from crawler.errors import StateMismatch, StateMissing, StateUnavailable, UsageError
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict
+from crawler.state.aws import address as addresses
+from crawler.state.aws import table
+from crawler.state.aws.adding import Adding
+from crawler.state.aws.claiming import Claiming
+from crawler.state.aws.client import Aws, Refused
+from crawler.state.aws.completion import Completion
+from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.facts import Facts, Fleet, Scope
+from crawler.state.aws.gate import Gates
+from crawler.state.aws.held import Held
+from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.putaside import PutAside
+from crawler.state.aws.queue import Depth, Queues
+from crawler.state.aws.seeds import Seeds
+from crawler.state.aws.settling import Settling
+from crawler.state.aws.table import Visited
+
+OPENING = 12.0
+"""Seconds within which a state opens or says why not."""
+
+
+class AwsState:
+    """CrawlState over SQS and DynamoDB.
+
+    `bucket` is the archive's bucket as the address names it, "" for none. `requests` counts requests by
+    `service.Operation` since the state was opened.
+    """
+
+    def __init__(self, aws: Aws, names: addresses.Names, queues: Queues, clock: Callable[[], float]) -> None:
+        self._aws, self._queues, self._clock = aws, queues, clock
+        self.bucket, self.requests = names.bucket, aws.requests
+        lanes, held = Lanes(queues), Held()
+        self._visited = Visited(aws, names.table)
+        self._crawls = Crawls(aws, names.control, clock)
+        self._gates = Gates(aws, names.control, clock)
+        self._facts = Facts(aws, names.control, clock)
+        self._scope = Scope(aws, names.control)
+        self._fleet = Fleet(aws, names.control, clock)
+        self._adding = Adding(self._visited, self._crawls, self._scope, queues, lanes, held, clock)
+        self._claiming = Claiming(
+            aws,
+            queues,
+            lanes,
+            self._visited,
+            self._crawls,
+            self._gates,
+            self._adding,
+            Seeds(self._crawls, self._adding, clock),
+            held,
+            PutAside(queues, self._gates, lambda: self._fleet.size, clock),
+            clock,
+        )
+        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, clock)
+        self._completion = Completion(queues, self._visited, self._crawls, self._adding)
+
+    @classmethod
+    async def open(
+        cls,
+        address: str,
+        *,
+        worker: str,  # noqa: ARG003 - for the backends whose leases have an owner
+        clock: Callable[[], float] = time.time,
+    ) -> AwsState:
+        """Open the state at `STACK` or `?queue=…&table=…`. Creates nothing; the queues know no `worker`'s name.
+
+        Raises UsageError (address, credentials, region), StateMissing, StateMismatch, StateUnavailable, within OPENING.
+        """
+        aws = await Aws.connect()
+        try:
+            async with asyncio.timeout(OPENING):
+                names = await addresses.names(address, aws)
+                queues = await Queues.open(aws, names.lanes, clock)
+                await _check_tables(aws, names)
+        except BaseException as error:
+            await aws.close()
+            if isinstance(error, TimeoutError):
+                raise StateUnavailable(
+                    f"AWS did not answer within {OPENING:.0f} s: check region and endpoint"
+                ) from None
+            if isinstance(error, Refused):
+                raise UsageError(f"the state cannot be opened: {error}") from None
+            raise
+        return cls(aws, names, queues, clock)
+
+    @property
+    def home(self) -> str:
+        return f"s3://{self.bucket}" if self.bucket else ""
+
+    # ---------------------------------------------------------------- crawls
+
+    async def create(self, crawl: CrawlRecord) -> CrawlRecord:
+        return await self._crawls.create(crawl)
+
+    async def crawls(self) -> list[CrawlRecord]:
+        return await self._crawls.all()
+
+    async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        await self._crawls.amend(crawl, settings)
+
+    # ---------------------------------------------------------------- visited set and frontier
+
+    async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        return await self._adding.add(crawl, pages)
+
+    async def claim(self, limit: int, crawl: str | None = None) -> list[Lease]:
+        return await self._claiming.claim(limit, crawl)
+
+    async def settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
+        return await self._settling.settle(endings)
+
+    async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
+        return await self._settling.extend(leases)
+
+    # ---------------------------------------------------------------- the gate
+
+    async def turn(self, crawl: str, gate: str) -> float:
+        return await self._gates.turn(gate, (await self._crawls.known(crawl)).record.settings.interval)
+
+    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
+        await self._gates.hold(gate, until, interval)
+
+    # ---------------------------------------------------------------- what the fleet knows
+
+    async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
+        return await self._scope.has(crawl, sites)
+
+    async def recall(self, names: Sequence[str]) -> list[bytes | None]:
+        return await self._facts.recall(names)
+
+    async def remember(self, name: str, value: bytes, seconds: float, *, if_absent: bool = False) -> bool:
+        return await self._facts.remember(name, value, seconds, if_absent)
+
+    # ---------------------------------------------------------------- fleet and ledger
+
+    async def beat(self, beat: Beat) -> None:
+        await self._fleet.beat(beat)
+
+    async def workers(self) -> list[Beat]:
+        return await self._fleet.workers()
+
+    async def release(self, worker: str) -> int:  # noqa: ARG002 - the port's signature
+        """0: whose messages are in flight only SQS knows, and it does not tell. They expire."""
+        return 0
+
+    async def counts(self, crawl: str) -> Counts:
+        """Sums of the counters, exact once the crawl is complete.
+
+        A page that has not ended has a message: with fewer messages than the counters say, the counters are off, and
+        the caller had better ask `complete`.
+        """
+        await self._crawls.pay(crawl)
+        seen = await self._crawls.read(crawl)
+        ended = Counts(
+            discovered=seen.discovered,
+            done=seen.done,
+            skipped=seen.skipped,
+            dead=seen.dead,
+            bytes=seen.bytes,
+            hosts=seen.hosts,
+        )
+        if seen.record.completed_at is not None:
+            return ended
+        depth = await self._queues.depth() if seen.outstanding > 0 else Depth()
+        outstanding = min(max(seen.outstanding, 0), depth.total)
+        leased = min(depth.in_flight, outstanding)
+        return msgspec.structs.replace(ended, pending=outstanding - leased, leased=leased, exact=False)
+
+    async def complete(self, crawl: str) -> bool:
+        return await self._completion.complete(crawl)
+
+    async def ledger(self, crawl: str) -> AsyncIterator[PageState]:
+        async for entry in self._visited.scan(crawl):
+            yield table.state(entry)
+
+    async def close(self) -> None:
+        await self._claiming.close()
+        await self._aws.close()
+
+
+async def _check_tables(aws: Aws, names: addresses.Names) -> None:
+    """Read an item that is not there: this finds tables missing or of another shape, and needs no right but reading."""
+    for name in dict.fromkeys([names.table, names.control]):
+        try:
+            await aws.items([(name, "#")])
+        except Refused as error:
+            if error.code == "ResourceNotFoundException":
+                raise StateMissing(f"there is no table {name!r} in this AWS account and region") from None
+            if error.code == "ValidationException":
+                raise StateMismatch(f"the table {name!r} is not keyed by `pk`: it is no table of a crawler") from None
+            raise

@@ -1,0 +1,48 @@
+"""Fixtures of the AWS backend's tests: an address in the emulator, and states opened on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+
+from aws.places import Place
+from crawler.config import CrawlSettings, crawl_settings
+from crawler.model import CrawlRecord
+from crawler.state.aws.state import AwsState
+from emulator import Emulator
+
+Open = Callable[..., Awaitable[AwsState]]
+
+
+@pytest.fixture
+def place(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Empty queues and tables; the environment leads the client there."""
+    for name, value in emulator.environment.items():
+        monkeypatch.setenv(name, value)
+    place = Place(emulator)
+    yield place
+    place.remove()
+
+
+@pytest.fixture
+async def opening(place: Place) -> AsyncIterator[Open]:
+    """Opens states on the place, with a crawl named `c` of rate 0 unless told otherwise; closes them all."""
+    opened: list[AwsState] = []
+
+    async def open_(worker: str = "w", clock: Callable[[], float] = time.time, **settings: object) -> AwsState:
+        state = await AwsState.open(place.address, worker=worker, clock=clock)
+        opened.append(state)
+        wanted: CrawlSettings = crawl_settings({"rate": 0.0, **settings})
+        await state.create(CrawlRecord(id="c", started_at=clock(), settings=wanted))
+        return state
+
+    yield open_
+    for state in opened:
+        await state.close()
+
+
+@pytest.fixture
+async def state(opening: Open) -> AwsState:
+    return await opening()
