@@ -47,7 +47,7 @@ class Frontier(Construct):
         }
 
     def grant_work(self, worker: iam.IGrantable) -> None:
-        """Take URLs, put them back later, add new ones, see how many wait."""
+        """Take URLs, put them back later, add new ones, see how many wait. Dead letters are moved by SQS itself."""
         iam.Grant.add_to_principal(
             grantee=worker,
             actions=[
@@ -59,9 +59,4 @@ class Frontier(Construct):
                 "sqs:SendMessage",
             ],
             resource_arns=[lane.queue_arn for lane in self.lanes.values()],
-        )
-        iam.Grant.add_to_principal(
-            grantee=worker,
-            actions=["sqs:GetQueueAttributes", "sqs:GetQueueUrl"],
-            resource_arns=[self.dead_letters.queue_arn],
         )
