@@ -1,8 +1,8 @@
 """Which addresses a crawl may connect to (RFC 6890), checked where names become addresses.
 
-A page, a redirect, a robots.txt line or a DNS answer must not lead into the network the crawler runs in: the reply would
-end up in an archive. What was checked is what is connected to: the resolver hands out checked addresses only, and the
-fetcher checks once more where it makes a socket, whatever way the address came.
+A page, a redirect, a robots.txt line or a DNS answer must not lead into the network that the crawler runs in: the reply
+would end up in an archive. What was checked is what is connected to: the resolver hands out checked addresses only, and
+the fetcher checks once more where it makes a socket, whatever way the address came.
 """
 
 from __future__ import annotations

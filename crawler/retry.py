@@ -70,7 +70,7 @@ def http_date(value: str) -> float | None:
     if match is None or match["month"] not in _MONTHS:
         return None
     year = int(match["year"])
-    if year < 100:
+    if len(match["year"]) == 2:
         year += 1900 if year >= 69 else 2000  # POSIX; RFC 9110 asks for the nearest century that is not far ahead
     day, hour, minute, second = (int(match[name]) for name in ("day", "hour", "minute", "second"))
     try:

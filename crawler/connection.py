@@ -1,0 +1,148 @@
+"""aiohttp's connections, with what a crawler needs to know about them, and some behaviours put right.
+
+- A socket is made only to an address that may be connected to, literal addresses included.
+- A request is repeated only when a connection that had been used before turned out to be closed. aiohttp also repeats
+  on new connections, which would be two requests for one turn at a host's gate.
+- A reply with bytes behind its body is still a reply, and a body that breaks ends there. aiohttp lets the parser's
+  complaint take the whole reply in the first case, and its reader wait for ever in the second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import AddrInfoType, Connection
+
+from crawler.errors import FailureKind, FetchFailure
+from crawler.guard import GuardedResolver, check_address
+
+KEEP_ALIVE = 4.0
+"""Seconds an idle connection is kept: enough for a host visited once a second, and less than the five after which
+common servers close, so that few requests meet a connection that is just being closed."""
+
+DNS_TTL, DNS_ENTRIES = 300, 10_000
+"""Seconds and number of names for which resolved (and checked) addresses are kept."""
+
+
+class Refused(OSError):
+    """The address must not be connected to; its text says why in a word or two."""
+
+
+class Wire:
+    """What happened below one request."""
+
+    def __init__(self) -> None:
+        self.fresh = False
+        """A connection was made for this request."""
+        self.peer = ""
+        self._protocol: ResponseHandler | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def uses(self, connection: Connection) -> None:
+        """The request goes out on this connection."""
+        self._protocol, self._transport = connection.protocol, connection.transport
+        peer = self._transport.get_extra_info("peername") if self._transport else None
+        self.peer = peer[0] if peer else ""
+
+    def was_reset(self) -> bool:
+        """Whether the connection ended by an error. Where a body ends with its connection, nothing else says so."""
+        return self._protocol is not None and isinstance(self._protocol.exception(), OSError)
+
+    def abort(self) -> None:
+        """Drop the connection without another word. It must not have gone back to the pool."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+wire: ContextVar[Wire] = ContextVar("wire")
+
+
+class Connector(aiohttp.TCPConnector):
+    """Connections for a fetcher, which limits their number itself; idle ones are kept for KEEP_ALIVE."""
+
+    def __init__(self, resolver: GuardedResolver, allow_private: bool) -> None:
+        super().__init__(
+            resolver=resolver,
+            limit=0,
+            ttl_dns_cache=DNS_TTL,
+            dns_cache_max_size=DNS_ENTRIES,
+            keepalive_timeout=KEEP_ALIVE,
+            socket_factory=functools.partial(_socket, allow_private),
+        )
+        self._factory = functools.partial(_protocol, self._loop)
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Connection:
+        """Get a connection and note it for the request at hand."""
+        connection = await super().connect(*args, **kwargs)
+        wire.get().uses(connection)
+        return connection
+
+
+def _socket(allow_private: bool, address: AddrInfoType) -> socket.socket:
+    reason = check_address(str(address[4][0]), allow_private)
+    if reason is not None:
+        raise Refused(reason)
+    wire.get().fresh = True
+    family, kind, protocol = address[:3]
+    return socket.socket(family, kind, protocol)
+
+
+class _Protocol(ResponseHandler):
+    """Shows the parser a header section by itself, so that the reply is handed on before its body can offend."""
+
+    _headers_awaited = False
+
+    def set_response_params(self, **params: Any) -> None:
+        self._headers_awaited = True
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        if self._headers_awaited:
+            end = data.find(b"\r\n\r\n") + 4
+            if end >= 4:
+                self._headers_awaited = False
+                super().data_received(data[:end])
+                data = data[end:]
+                if not data:
+                    return
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        payload = self._payload
+        super().connection_lost(exc)
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(aiohttp.ClientPayloadError("the body broke"))
+
+
+def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Protocol(loop=loop)
+
+
+async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request; once more when an idle connection had been closed under it (RFC 9112 9.3.1)."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        answered = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
+        if wire.get().fresh or answered:
+            raise _reset(error) from error
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _reset(error) from error
+
+
+def _reset(error: Exception) -> FetchFailure:
+    """As a type that aiohttp does not repeat the request for."""
+    text = str(error) if isinstance(error, OSError) else "the server closed the connection"
+    return FetchFailure(FailureKind.RESET, f"no answer: {text}")

@@ -1,0 +1,288 @@
+"""One bounded GET: no redirects, no cookies, checked addresses, and whatever came is kept.
+
+An HTTP answer is a `Response`; everything else is a `FetchFailure` with its kind, and nothing else but cancellation
+escapes. aiohttp does the work; where a crawler needs it to behave otherwise, `connection.py` sees to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import Iterable
+from types import TracebackType
+
+import aiohttp
+from yarl import URL
+
+from crawler.config import MIB
+from crawler.connection import Connector, Refused, Wire, once, wire
+from crawler.decode import ACCEPT_ENCODING, Decoder
+from crawler.errors import FailureKind, FetchFailure
+from crawler.fetched import Response
+from crawler.guard import GuardedResolver, refusal
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for connecting to one address, TLS included."""
+
+HEADERS_TIMEOUT = 30.0
+"""Seconds until the header section is complete; DNS and connecting count, waiting for a free slot does not."""
+
+DEADLINE = 60.0
+"""Seconds for a whole request. Shorter than a lease, so that no drip outlives the right to the page."""
+
+GRACE, MIN_RATE = 15.0, 100.0
+"""After so many seconds a body must have come at so many bytes a second on average."""
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the rate."""
+
+HEADER_BYTES, HEADER_FIELDS = 64 * 1024, 1000
+"""Size of one header field or of the status line, and number of fields, beyond which a reply is no HTTP."""
+
+
+class Fetcher:
+    """Fetches for one crawl, at most `concurrency` requests at a time. Open it with `start` or `async with`.
+
+    contact: sent as From. max_body: decoded bytes kept of a body. allow_private: permits loopback and private
+    addresses.
+    """
+
+    def __init__(
+        self,
+        user_agent: str,
+        contact: str = "",
+        allow_private: bool = False,
+        max_body: int = 10 * MIB,
+        concurrency: int = 64,
+    ) -> None:
+        self._headers = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING}
+        if contact:
+            self._headers["From"] = contact
+        self._allow_private, self._max_body = allow_private, max_body
+        self._slots = asyncio.Semaphore(concurrency)
+        self._session: aiohttp.ClientSession | None = None
+        self._resolver = GuardedResolver(allow_private)
+
+    async def start(self) -> None:
+        """Make the session in the running loop."""
+        self._session = aiohttp.ClientSession(
+            connector=Connector(self._resolver, self._allow_private),
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
+            max_line_size=HEADER_BYTES,
+            max_field_size=HEADER_BYTES,
+            max_headers=HEADER_FIELDS,
+            middlewares=(once,),
+        )
+
+    async def close(self) -> None:
+        """Close every connection; requests in flight fail."""
+        if self._session is not None:
+            await self._session.close()
+        await self._resolver.close()
+
+    async def __aenter__(self) -> Fetcher:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(
+        self,
+        url: str,
+        headers: Iterable[tuple[str, str]] = (),
+        max_body: int | None = None,
+        deadline: float | None = None,
+    ) -> Response:
+        """GET a wire URL, byte for byte as given. Raises FetchFailure.
+
+        max_body: bytes, instead of the fetcher's. deadline: seconds from when the request starts, instead of DEADLINE.
+
+        Once the headers are there, the answer counts: a body that ended early, dripped too slowly or outlived the
+        deadline is kept as far as it came and marked truncated, "disconnect" or "time". Only when time is up before
+        the first byte of a body is that a failure.
+        """
+        async with self._slots:
+            return await self._get(url, headers, max_body or self._max_body, deadline or DEADLINE)
+
+    async def _get(self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float) -> Response:
+        assert self._session is not None, "start the fetcher first"
+        this = Wire()
+        wire.set(this)
+        body = _Body(max_body)
+        response: aiohttp.ClientResponse | None = None
+        fetched_at = time.time()
+        watch = _Watch(body, deadline)
+        try:
+            async with watch.timeout:
+                response = await self._session.get(_address(url), headers=tuple(headers), allow_redirects=False)
+                if response.status < 200:
+                    raise FetchFailure(
+                        FailureKind.PROTOCOL, f"the server switched protocols (status {response.status})"
+                    )
+                await body.read(response, this)
+        except FetchFailure:
+            raise
+        except aiohttp.ConnectionTimeoutError:
+            raise FetchFailure(FailureKind.CONNECT, f"no connection within {CONNECT_TIMEOUT:.0f} s") from None
+        except TimeoutError:
+            if response is None or not body.size:
+                raise FetchFailure(FailureKind.TIMEOUT, f"no answer within {watch.elapsed:.0f} s") from None
+            body.truncated = body.truncated or "time"
+        except Exception as error:
+            raise _failure(error) from error
+        finally:
+            watch.stop()
+            if response is None or not body.begun or not response.content.is_eof():
+                # Not to be used again. A polite goodbye would wait for a TLS peer that may never answer it.
+                this.abort()
+                if response is not None:
+                    response.close()
+        return body.response(response, url, fetched_at, watch.elapsed, this.peer)
+
+
+class _Watch:
+    """Lets `timeout` expire when a request takes too long; one timer a request instead of one a read."""
+
+    def __init__(self, body: _Body, deadline: float) -> None:
+        self.timeout = asyncio.timeout(None)
+        self._body, self._deadline = body, deadline
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._timer = self._loop.call_later(min(GRACE, deadline), self._look)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the request started."""
+        return self._loop.time() - self._began
+
+    def stop(self) -> None:
+        """The request has ended."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        elapsed = self.elapsed
+        if self._body.begun:
+            late = elapsed >= GRACE and self._body.size < MIN_RATE * elapsed
+        else:
+            late = elapsed >= HEADERS_TIMEOUT
+        if late or elapsed >= self._deadline:
+            self.timeout.reschedule(self._loop.time())
+        else:
+            self._timer = self._loop.call_later(min(LOOK_EVERY, self._deadline - elapsed), self._look)
+
+
+class _Body:
+    """A body as it comes in, cut at the limit: on the wire as stored, and decoded."""
+
+    def __init__(self, limit: int) -> None:
+        self.begun = False
+        self.size = 0
+        """Bytes received."""
+        self.truncated = ""
+        self._limit = limit
+        self._stored: list[bytes] = []
+        self._plain: list[bytes] | None = None
+        self._decoder = Decoder(None, limit)
+
+    async def read(self, response: aiohttp.ClientResponse, this: Wire) -> None:
+        """Read to the end, the limit or the connection's end, whichever comes first."""
+        self.begun = True
+        room = self._limit
+        codings = response.headers.getall("Content-Encoding", None)
+        if codings is not None:
+            self._decoder = Decoder(", ".join(codings), self._limit)
+            self._plain = []
+            # A body that does not compress grows a little by its coding, and that is not to cost its end.
+            room += room // 64 + 4096
+        content = response.content
+        try:
+            while chunk := await content.readany():
+                self.size += len(chunk)
+                if self.size > room:
+                    chunk = chunk[: room - self.size]
+                    self.truncated = "length"
+                self._stored.append(chunk)
+                if self._plain is not None:
+                    self._plain.append(self._decoder.feed(chunk))
+                if self.truncated or self._decoder.full:
+                    return
+        except aiohttp.ClientError:
+            # Shorter than declared, without its last chunk, reset, or no valid chunk: what came is kept.
+            self.truncated = "disconnect"
+        if this.was_reset() and "Content-Length" not in response.headers:
+            self.truncated = "disconnect"
+
+    def response(
+        self, answer: aiohttp.ClientResponse, url: str, fetched_at: float, elapsed: float, peer: str
+    ) -> Response:
+        """The whole answer."""
+        stored = body = b"".join(self._stored)
+        if self._plain is not None:
+            self._plain.append(self._decoder.finish())
+            body = b"".join(self._plain) if self._decoder.decoded else stored[: self._limit]
+        version = answer.version or aiohttp.HttpVersion11
+        reason = answer.reason or ""
+        return Response(
+            url=url,
+            status=answer.status,
+            reason=reason if reason.isascii() else reason.encode("utf-8", "surrogateescape").decode("latin-1"),
+            version=f"HTTP/{version.major}.{version.minor}",
+            headers=answer.raw_headers,
+            stored=stored,
+            body=body,
+            fetched_at=fetched_at,
+            elapsed=elapsed,
+            ip=peer,
+            truncated=self.truncated or self._decoder.truncated,
+            decoded=self._decoder.decoded,
+        )
+
+
+_WIRE_URL = re.compile(r"https?://[^/?#\x00-\x20\x7f-\U0010ffff]+([/?][\x21-\x7e]*)?")
+
+
+def _address(url: str) -> URL:
+    """The URL for aiohttp, whose own parsing must not change a byte of the request's target."""
+    match = _WIRE_URL.fullmatch(url)
+    try:
+        address = URL(url, encoded=True)
+        if match is None or address.port is None:
+            raise ValueError("it is no absolute http(s) URL")
+    except ValueError as error:
+        raise FetchFailure(FailureKind.URL, f"{url!r} cannot be requested: {error}") from None
+    # The parser drops the mark of an empty query, which is another resource to some servers.
+    return address.with_path(match[1], encoded=True) if url.endswith("?") else address
+
+
+def _failure(error: Exception) -> FetchFailure:
+    """The failure for whatever was raised on the way to the headers."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, Refused):
+            return refusal(error.host, str(error.os_error))
+        if isinstance(error, aiohttp.ClientConnectorDNSError):
+            return FetchFailure(FailureKind.DNS, f"{error.host} has no address: {error.os_error.strerror or text}")
+        if isinstance(error, aiohttp.ClientSSLError):
+            return FetchFailure(FailureKind.TLS, text)
+        return FetchFailure(FailureKind.CONNECT, text)
+    if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        return FetchFailure(FailureKind.TLS, text)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return FetchFailure(FailureKind.PROTOCOL, f"the answer is no HTTP: {_one_line(error.message)}")
+    if isinstance(error, aiohttp.InvalidURL | UnicodeError):
+        return FetchFailure(FailureKind.URL, f"the URL cannot be requested: {text}")
+    if isinstance(error, OSError):
+        return FetchFailure(FailureKind.CONNECT, text)
+    return FetchFailure(FailureKind.PROTOCOL, f"{type(error).__name__}: {_one_line(text)}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
