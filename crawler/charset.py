@@ -108,13 +108,20 @@ def _declared(label: bytes) -> Encoding | None:
 def _guess(body: bytes) -> tuple[str, str]:
     """UTF-8 when the bytes allow it (but for a sequence cut at the end), else by statistics, else windows-1252."""
     try:
-        return codecs.getincrementaldecoder("utf-8")().decode(body), "utf-8"
+        return body.decode(), "utf-8"
     except UnicodeDecodeError as error:
+        whole = body[: error.start]
+        if error.reason == "unexpected end of data" and not whole.isascii():
+            return whole.decode(), "utf-8"
         start = max(0, error.start - SAMPLE // 8)
     # Few pages come this far, and the import takes longer than a hundred pages.
     from charset_normalizer import from_bytes
 
-    best = from_bytes(body[start : start + SAMPLE], cp_isolation=_LEGACY.split(), enable_fallback=False).best()
-    encoding = lookup(best.encoding.replace("_", "-")) if best else None
+    matches = from_bytes(body[start : start + SAMPLE], cp_isolation=_LEGACY.split(), enable_fallback=False)
+    best = matches.best()
+    encoding = None
+    # Latin encodings look alike; where the most common one will do, it is the one.
+    if best is not None and not any("cp1252" in match.could_be_from_charset for match in matches):
+        encoding = lookup(best.encoding.replace("_", "-"))
     encoding = encoding or Encoding("windows-1252", codecs.lookup("windows-1252"))
     return encoding.codec.decode(body, "replace")[0], encoding.name

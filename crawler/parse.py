@@ -40,7 +40,7 @@ _WALK = "a, area, link, meta, base, title, frame, iframe"
 
 # HTML 4.2.5.3, shared declarative refresh steps.
 _REFRESH = re.compile(
-    r"""\s*(?:\d+[\d.]*|\.[\d.]*)\s*[;,\s]\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.+))""",
+    r"""\s*(?:\d+[\d.]*|\.[\d.]*)\s*[;,\s]\s*(?:url\s*=\s*)?+(?:"([^"]*)|'([^']*)|(.*))""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
@@ -100,13 +100,11 @@ def _walk(text: str, token: str, nested: int = 0) -> _Found:
     for node in tree.css(_WALK):
         tag, attributes = node.tag, node.attributes
         if tag in ("a", "area"):
-            if "href" in attributes:
+            name = "href" if "href" in attributes or not _is_svg(node) else "xlink:href"  # SVG 2, 16.1.5
+            if name in attributes:
                 found.seen += 1
                 if "rel" not in attributes or not has_nofollow(attributes["rel"]):
-                    found.hrefs.append(attributes["href"] or "")
-            elif "xlink:href" in attributes and _is_svg(node):
-                found.seen += 1
-                found.hrefs.append(attributes["xlink:href"] or "")
+                    found.hrefs.append(attributes[name] or "")
         elif tag in ("frame", "iframe"):
             if "src" in attributes:
                 found.seen += 1

@@ -26,6 +26,9 @@ from crawler.parser_process import FRAME, Job
 START_TIMEOUT = 60.0
 """Seconds a child may take to report that it is ready."""
 
+READ_SIZE = 64 * 1024
+"""Bytes read at once; an answer is some 6 kB."""
+
 # A page's tree is freed whole, and the next page needs the room again: keep it instead of giving it back.
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 * MIB), "MALLOC_MMAP_THRESHOLD_": str(32 * MIB)}
 
@@ -167,9 +170,15 @@ class Parser:
 
     # ---------------------------------------------------------------- called by the child's connection
 
-    def answered(self, message: bytes) -> None:
-        """The page at hand is parsed."""
-        page = self._decoder.decode(message)  # before it is taken off: should this raise, the connection ends
+    def answered(self, child: _Child, message: bytes) -> None:
+        """The page at hand is parsed. What a child says after it was given up counts no more."""
+        if child is not self._child:
+            return
+        try:
+            page = self._decoder.decode(message)
+        except msgspec.MsgspecError:  # its memory is damaged
+            self._fail_page_at_hand("crash")
+            return
         self._waiting.popleft().settle(page)
         if self._waiting:
             self._next_at_hand()
@@ -211,69 +220,112 @@ class Parser:
             self._timer = None
 
 
-class _Child(asyncio.Protocol):
-    """One child process and the connection to it."""
+class _Child:
+    """One child process and the socket to it.
+
+    The socket is read and written by the loop's callbacks without a transport: frames of some 30 kB are neither
+    copied into its buffer nor shifted in it.
+    """
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
+        self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
-        self._transport: asyncio.Transport | None = None
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._socket: socket.socket | None = None
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._chunk = bytearray(READ_SIZE)
         self._received = bytearray()
+        self._unsent: deque[memoryview] = deque()
 
     @property
     def pid(self) -> int | None:
+        """Process id; None before it is started."""
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
         """Start the process and wait until it is ready. Raises OSError or TimeoutError; call `end` then, too."""
-        ours, theirs = socket.socketpair()
+        self._socket, theirs = socket.socketpair()
         with theirs:
-            try:
-                self._process = _launch(theirs)
-            except OSError:
-                ours.close()
-                raise
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
+            self._process = _launch(theirs)
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket, self._readable)
         async with asyncio.timeout(START_TIMEOUT):
             await self._ready
-
-    def send(self, frame: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(frame)
+        if self._socket is None:  # ready, and gone before anybody looked
+            raise ConnectionError("it ended at once")
 
     async def end(self) -> None:
         """Kill and reap. It holds nothing that would have to be saved."""
-        self._ready.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+        self._disconnect()
         if self._process is not None:
             self._process.kill()
             # Giving back a gigabyte takes the system a while.
             await asyncio.to_thread(self._process.wait)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def send(self, frame: bytes) -> None:
+        """Send a frame, now or when there is room."""
+        if self._socket is None:
+            return
+        self._unsent.append(memoryview(frame))
+        if len(self._unsent) == 1 and not self._writable():
+            self._loop.add_writer(self._socket, self._writable)
 
-    def data_received(self, data: bytes) -> None:
+    def _writable(self) -> bool:
+        """Send what the socket takes; True when nothing is left."""
+        assert self._socket is not None
+        unsent = self._unsent
+        try:
+            while unsent:
+                sent = self._socket.send(unsent[0])
+                if sent < len(unsent[0]):
+                    unsent[0] = unsent[0][sent:]
+                else:
+                    unsent.popleft()
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:  # it is gone; reading says so, after the answers that are still there
+            unsent.clear()
+        self._loop.remove_writer(self._socket)
+        return True
+
+    def _readable(self) -> None:
+        assert self._socket is not None
+        try:
+            size = self._socket.recv_into(self._chunk)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            size = 0
+        if not size:
+            self._lost()
+            return
         received = self._received
-        received += data
-        while len(received) >= FRAME.size:
-            end = FRAME.size + FRAME.unpack_from(received)[0]
+        received += memoryview(self._chunk)[:size]
+        start = 0
+        while len(received) >= start + FRAME.size:
+            end = start + FRAME.size + FRAME.unpack_from(received, start)[0]
             if len(received) < end:
-                return
-            message = bytes(received[FRAME.size : end])
-            del received[:end]
+                break
+            message = bytes(received[start + FRAME.size : end])
+            start = end
             if message:
-                self._parser.answered(message)
+                self._parser.answered(self, message)
             elif not self._ready.done():
                 self._ready.set_result(None)
+        del received[:start]
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def _lost(self) -> None:
+        self._disconnect()
         if not self._ready.done():
             self._ready.set_exception(ConnectionError("it ended at once"))
         self._parser.lost(self)
+
+    def _disconnect(self) -> None:
+        ours, self._socket = self._socket, None
+        if ours is not None:
+            self._loop.remove_reader(ours)
+            self._loop.remove_writer(ours)
+            ours.close()
 
 
 def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:

@@ -22,6 +22,9 @@ from crawler.fetched import Link
 MAX_URL = 8000
 """Longest URL that is requested, in bytes (RFC 9110 4.1). Longer ones are refused whole, never cut."""
 
+MEMO_URL = 1024
+"""Longest URL that is remembered by a Resolver, in bytes: bounds its memory."""
+
 # Query parameters that name a click or a campaign and never the page.
 _TRACKING = re.compile(
     r"""(?: utm_[^=]*                                                                       # Google Analytics
@@ -124,7 +127,7 @@ class Resolver:
                 return memo[href]
             except KeyError:
                 made = self._make(href, base, encoding)
-                if len(href) <= 1024:
+                if len(href) <= MEMO_URL and (made is None or len(made.url) <= MEMO_URL):
                     memo[href] = made
                     self._size += 1
                 return made
@@ -140,7 +143,7 @@ class Resolver:
         link = self._links.get(url)
         if link is None:
             link = Link(url, digest(url))
-            if len(url) <= 1024:
+            if len(url) <= MEMO_URL:
                 self._links[url] = link
                 self._size += 1
         return link
