@@ -12,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import socket
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import AddrInfoType, Connection
+from yarl import URL
 
-from crawler.errors import FailureKind, FetchFailure
 from crawler.guard import GuardedResolver, check_address
 
 KEEP_ALIVE = 4.0
@@ -28,6 +29,11 @@ common servers close, so that few requests meet a connection that is just being 
 
 DNS_TTL, DNS_ENTRIES = 300, 10_000
 """Seconds and number of names for which resolved (and checked) addresses are kept."""
+
+
+RECEIVE = 64 * 1024
+"""Bytes read from a socket at a time. asyncio makes a buffer of that size for each read: four times more, its default,
+comes fresh from the kernel every time and costs more than a page's parsing of headers."""
 
 
 class Refused(OSError):
@@ -98,6 +104,11 @@ class _Protocol(ResponseHandler):
 
     _headers_awaited = False
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if hasattr(transport, "max_size"):
+            transport.max_size = RECEIVE
+
     def set_response_params(self, **params: Any) -> None:
         self._headers_awaited = True
         super().set_response_params(**params)
@@ -124,25 +135,15 @@ def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _Protocol(loop=loop)
 
 
-async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request; once more when an idle connection had been closed under it (RFC 9112 9.3.1)."""
+async def send(session: aiohttp.ClientSession, url: URL, headers: Iterable[tuple[str, str]]) -> aiohttp.ClientResponse:
+    """GET without redirects; once more when an idle connection turned out to be closed (RFC 9112 9.3.1)."""
+    this = wire.get()
     try:
-        return await send(request)
+        return await session.get(url, headers=headers, allow_redirects=False)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         answered = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
-        if wire.get().fresh or answered:
-            raise _reset(error) from error
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _reset(error) from error
-
-
-def _reset(error: Exception) -> FetchFailure:
-    """As a type that aiohttp does not repeat the request for."""
-    text = str(error) if isinstance(error, OSError) else "the server closed the connection"
-    return FetchFailure(FailureKind.RESET, f"no answer: {text}")
+        if this.fresh or answered:
+            raise
+    return await session.get(url, headers=headers, allow_redirects=False)

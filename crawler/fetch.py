@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from crawler.config import MIB
-from crawler.connection import Connector, Refused, Wire, once, wire
+from crawler.connection import Connector, Refused, Wire, send, wire
 from crawler.decode import ACCEPT_ENCODING, Decoder
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetched import Response
@@ -76,8 +76,8 @@ class Fetcher:
             max_line_size=HEADER_BYTES,
             max_field_size=HEADER_BYTES,
             max_headers=HEADER_FIELDS,
-            middlewares=(once,),
         )
+        self._session._retry_connection = False  # `send` does it, only where it is no second request
 
     async def close(self) -> None:
         """Close every connection; requests in flight fail."""
@@ -122,7 +122,7 @@ class Fetcher:
         watch = _Watch(body, deadline)
         try:
             async with watch.timeout:
-                response = await self._session.get(_address(url), headers=tuple(headers), allow_redirects=False)
+                response = await send(self._session, _address(url), tuple(headers))
                 if response.status < 200:
                     raise FetchFailure(
                         FailureKind.PROTOCOL, f"the server switched protocols (status {response.status})"
@@ -279,8 +279,10 @@ def _failure(error: Exception) -> FetchFailure:
         return FetchFailure(FailureKind.PROTOCOL, f"the answer is no HTTP: {_one_line(error.message)}")
     if isinstance(error, aiohttp.InvalidURL | UnicodeError):
         return FetchFailure(FailureKind.URL, f"the URL cannot be requested: {text}")
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return FetchFailure(FailureKind.RESET, "the server closed the connection without an answer")
     if isinstance(error, OSError):
-        return FetchFailure(FailureKind.CONNECT, text)
+        return FetchFailure(FailureKind.RESET, text)
     return FetchFailure(FailureKind.PROTOCOL, f"{type(error).__name__}: {_one_line(text)}")
 
 
