@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import AddrInfoType, Connection
 from yarl import URL
 
@@ -26,6 +27,9 @@ from crawler.guard import GuardedResolver, check_address
 KEEP_ALIVE = 4.0
 """Seconds an idle connection is kept: enough for a host visited once a second, and less than the five after which
 common servers close, so that few requests meet a connection that is just being closed."""
+
+IDLE_HOSTS = 256
+"""Hosts to which idle connections are kept at a time; a process may have a thousand files open in all."""
 
 DNS_TTL, DNS_ENTRIES = 300, 10_000
 """Seconds and number of names for which resolved (and checked) addresses are kept."""
@@ -70,7 +74,7 @@ wire: ContextVar[Wire] = ContextVar("wire")
 
 
 class Connector(aiohttp.TCPConnector):
-    """Connections for a fetcher, which limits their number itself; idle ones are kept for KEEP_ALIVE."""
+    """Connections for a fetcher, which limits the number in use itself."""
 
     def __init__(self, resolver: GuardedResolver, allow_private: bool) -> None:
         super().__init__(
@@ -88,6 +92,9 @@ class Connector(aiohttp.TCPConnector):
         connection = await super().connect(*args, **kwargs)
         wire.get().uses(connection)
         return connection
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close or len(self._conns) >= IDLE_HOSTS)
 
 
 def _socket(allow_private: bool, address: AddrInfoType) -> socket.socket:

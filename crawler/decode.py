@@ -51,7 +51,9 @@ class Decoder:
         self._limit = limit
         self._size = 0
         self._codings: list[_Coding] = []
-        names = [name for name in re.split(r"[,\s]+", (content_encoding or "").lower()) if name not in _IDENTITY]
+        if not content_encoding:
+            return
+        names = [name for name in re.split(r"[,\s]+", content_encoding.lower()) if name not in _IDENTITY]
         if len(names) > MOST_CODINGS or not all(name in _KNOWN for name in names):
             self.decoded = False
         else:

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from crawler import fetch
+from crawler import connection, fetch
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetch import Fetcher
 from crawler.fetched import Response
@@ -472,6 +472,16 @@ async def test_connections_are_used_again(fetcher: Fetcher) -> None:
             assert (await fetcher.get(server.url(f"/{n}"))).ip == "127.0.0.1"
         assert server.connections == 1
         assert len(server.requests) == 10
+
+
+async def test_idle_connections_are_kept_to_so_many_hosts_only(
+    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "IDLE_HOSTS", 2)
+    async with serve(replies(b"ok"), host="127.0.0.1") as server:
+        for name in ("a", "b", "c", "d", "a", "b", "c", "d"):
+            await fetcher.get(server.url().replace("127.0.0.1", f"{name}.localhost"))
+        assert server.connections == 2 + 2 * 2
 
 
 @pytest.mark.parametrize("with_reset", [False, True])
