@@ -7,6 +7,7 @@ gives back what has not started, writes everything and leaves no lease behind.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import math
@@ -239,6 +240,10 @@ class Worker:
                 log.warning("%d pages stay leased until their leases expire: %s", len(leases), error or "timeout")
         await self._contexts.close()
         await self._parser.close()
+        with contextlib.suppress(TimeoutError, StateUnavailable):
+            async with asyncio.timeout(GIVE_BACK):
+                # A sign of life from long ago is a goodbye: from now on nobody counts this worker as alive.
+                await self._state.beat(Beat(worker=self._name, at=0.0))
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:

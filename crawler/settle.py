@@ -69,7 +69,6 @@ class Settler:
         self._state, self._ledgers, self._idle, self._on_settled = state, ledgers, idle, on_settled
         self._queue: asyncio.Queue[Visit | None] = asyncio.Queue()
         self._open: dict[str, Ledgers] = {}
-        self._closing = False
 
     def put(self, visit: Visit) -> None:
         """Hand over a visit; its lease is the settler's from here on."""
@@ -80,8 +79,9 @@ class Settler:
         self._queue.put_nowait(None)
 
     async def run(self) -> None:
-        while not self._closing:
-            batch = await self._gather()
+        last = False
+        while not last:
+            batch, last = await self._gather()
             by_crawl: dict[str, list[Visit]] = defaultdict(list)
             for visit in batch:
                 by_crawl[visit.lease.crawl].append(visit)
@@ -89,27 +89,26 @@ class Settler:
                 ledgers = self._open.setdefault(crawl, self._ledgers(crawl))
                 await self._write(ledgers, visits)
             for ledgers in list(self._open.values()):
-                if ledgers.flush_due(self._closing or (self._queue.empty() and self._idle())):
+                if ledgers.flush_due(last or (self._queue.empty() and self._idle())):
                     await self._flush(ledgers)
 
-    async def _gather(self) -> list[Visit]:
-        """The next batch: waits for a first visit (or a flush's time), then a moment for more."""
+    async def _gather(self) -> tuple[list[Visit], bool]:
+        """The next batch, and whether it is the last: waits for a first visit (or a flush's time), then a moment."""
         batch: list[Visit] = []
         try:
             async with asyncio.timeout(self._next_flush()):
                 first = await self._queue.get()
         except TimeoutError:
-            return batch
+            return batch, False
         if first is not None:
             await asyncio.sleep(GATHER)
         visit: Visit | None = first
         while visit is not None:
             batch.append(visit)
             if len(batch) >= BATCH or self._queue.empty():
-                return batch
+                return batch, False
             visit = self._queue.get_nowait()
-        self._closing = True
-        return batch
+        return batch, True
 
     def _next_flush(self) -> float | None:
         """Seconds to the next look at the clock while something waits to be flushed."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from glob import escape
 from pathlib import Path
 
 from crawler.archive.disk import create_locked, sync_folder, write_at
@@ -96,6 +98,16 @@ class DirectoryStore:
     async def existing(self, name: str) -> AsyncIterator[Path | None]:
         path = self.path / name
         yield path if path.exists() else None
+
+    async def drop(self, folder: str) -> None:
+        await asyncio.to_thread(self._drop, self.path / folder)
+
+    def _drop(self, folder: Path) -> None:
+        with _unavailable(folder):
+            for path in folder.parent.glob(f"{escape(folder.name)}.*"):
+                path.unlink()
+            if folder.exists():
+                shutil.rmtree(folder)
 
 
 class DirectorySegment:

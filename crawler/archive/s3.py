@@ -26,6 +26,7 @@ from crawler.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3.client import S3Client
+    from types_aiobotocore_s3.type_defs import ObjectIdentifierTypeDef
 
 PARALLEL = 8
 """Objects fetched at a time."""
@@ -121,6 +122,16 @@ class S3Store:
                             raise
                         path = None
             yield path
+
+    async def drop(self, folder: str) -> None:
+        with self.unavailable():
+            async with self.client() as s3:
+                for prefix in (f"{folder}/", f"{folder}."):
+                    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.key(prefix))
+                    async for page in pages:
+                        if keys := [entry["Key"] for entry in page.get("Contents", ())]:
+                            objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in keys]
+                            await s3.delete_objects(Bucket=self.bucket, Delete={"Objects": objects})
 
     async def _fetch(self, s3: S3Client, name: str, path: Path) -> None:
         answer = await s3.get_object(Bucket=self.bucket, Key=self.key(name))

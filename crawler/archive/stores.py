@@ -92,6 +92,10 @@ class Store(Protocol):
         """A local path to read `name` from, good inside the context; None when there is no such file."""
         ...
 
+    async def drop(self, folder: str) -> None:
+        """Remove a crawl's folder, and the files beside it that carry its name. Nothing there: nothing to do."""
+        ...
+
 
 def open_store(address: str) -> Store:
     """From a `--store` address to a store; touches nothing. UsageError for an address of no known form."""

@@ -61,10 +61,11 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.show import Progress, out
     from crawler.entrypoints.summary import summary
 
-    folder = crawl_folder(given["out"], urls) if given["out"] or not given["state"] else None
+    # With a state elsewhere there is a folder only if one is asked for: then it is the store.
+    folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], urls)
     order = command.CrawlOrder(
         seeds=urls,
-        state=given["state"] or str(folder / STATE_FILE),
+        state=given["state"] or f"{folder}/{STATE_FILE}",
         store=given["store"] or (str(folder) if given["state"] and folder else None),
         crawl=given["crawl"],
         processes=given["processes"] or len(os.sched_getaffinity(0)),

@@ -13,7 +13,7 @@ import msgspec
 from crawler.archive.stores import open_store
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
-from crawler.entrypoints.show import out, table
+from crawler.entrypoints.show import out, table, verdict
 from crawler.entrypoints.status import status_of
 from crawler.entrypoints.worker import worker_name
 from crawler.model import CrawlRecord
@@ -93,8 +93,8 @@ async def verify(address: str, store: str | None, crawl: str | None, *, as_json:
     async with opened(address) as state:
         record = await named(state, crawl)
         report = await check(state, open_store(store_address(store, record, state)), record)
-    out(json_line(report) if as_json else report.text())
-    return not report.faults
+    out(json_line(report) if as_json else verdict(report))
+    return report.ok
 
 
 async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:

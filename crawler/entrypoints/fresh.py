@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from crawler.archive.folder import crawl_folder
 from crawler.archive.stores import open_store
 from crawler.entrypoints.places import STATE_FILE, store_address
 from crawler.entrypoints.status import ALIVE
@@ -39,7 +40,7 @@ async def start_over(address: str, store: str | None, crawl: str | None, *, ask:
         counts = await state.counts(record.id)
         if ask and counts.discovered:
             confirm(f"Drop crawl {record.id} with {counts.done:,} pages and start over?")
-        await open_store(store_address(store, record, state)).drop(record)
+        await open_store(store_address(store, record, state)).drop(crawl_folder(record))
         await state.purge(record.id)
     finally:
         await state.close()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from crawler.archive.verify import VerifyReport
 from crawler.entrypoints.status import Status
 from crawler.model import CrawlRecord
 
@@ -112,6 +113,27 @@ def table(status: Status) -> str:
         ("updated", status.updated_at),
     ]
     return "\n".join(f"{name:<17}{value}" for name, value in rows)
+
+
+def verdict(report: VerifyReport) -> str:
+    """What `verify` read and found, for people."""
+    counts = report.counts
+    sums = f"{counts.done:,} done + {counts.skipped:,} skipped + {counts.dead:,} dead"
+    sums += f" + {counts.pending:,} pending + {counts.leased:,} leased"
+    lines = [
+        f"ledger: {counts.discovered:,} discovered = {sums}",
+        f"archive: {report.rows:,} rows and {report.records:,} records in {report.files:,} files"
+        + (f", {report.merged:,} rows merged" if report.merged is not None else ", not merged yet"),
+    ]
+    if report.spare:
+        lines.append(f"{report.spare:,} records were cut short by a kill; their pages were fetched again")
+    if report.moving:
+        lines.append("the crawl went on meanwhile: sums were not compared")
+    lines += [f"FAULT: {fault}" for fault in report.faults]
+    if report.fault_count > len(report.faults):
+        lines.append(f"and {report.fault_count - len(report.faults):,} faults more")
+    lines.append("nothing is missing" if report.ok else f"{report.fault_count:,} faults")
+    return "\n".join(lines)
 
 
 def out(text: str) -> None:

@@ -132,7 +132,7 @@ class CrawlState(Protocol):
     # ---------------------------------------------------------------- fleet and ledger
 
     async def beat(self, beat: Beat) -> None:
-        """A worker's sign of life, every few seconds."""
+        """A worker's sign of life, every few seconds. `at` = 0 says goodbye: it is no longer among `workers`."""
         ...
 
     async def workers(self) -> list[Beat]:

@@ -112,7 +112,7 @@ class Fleet:
         """Write a sign of life, unless there was one a moment ago; now and then count the workers alive."""
         now = self._clock()
         self._latest[beat.worker] = beat
-        if now - self._written.get(beat.worker, 0.0) < BEAT_EVERY:
+        if beat.at and now - self._written.get(beat.worker, 0.0) < BEAT_EVERY:
             return
         self._written[beat.worker] = now
         item = {"pk": s(_worker(beat.worker)), "beat": s(msgspec.json.encode(beat).decode())}
