@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.backends import ROWS, Backend, Row
+from tests.contract.backends import ROWS, Backend, Row
 
 
 @pytest.fixture(params=[pytest.param(row, id=row.name, marks=row.marks) for row in ROWS])
