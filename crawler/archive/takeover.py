@@ -56,8 +56,8 @@ def _take_segment(folder: Path, segment: str) -> bool:
                 locked[kind] = descriptor
             elif path.exists():
                 return False  # its worker lives, or another takeover is at it
-        if not locked:
-            return False
+        if not locked or any(closed[kind].exists() for kind in locked):
+            return False  # what is closed is never overwritten
         # A WARC file that has its final name already was whole when it got it.
         there = os.fstat(locked[WARC]).st_size if WARC in locked else _size(closed[WARC])
         rows = opened[PAGES] if PAGES in locked else closed[PAGES]

@@ -71,14 +71,14 @@ async def left_by_a_kill(out: Path, *, pages: int = 3) -> dict[str, Path]:
 async def pages_of(store: Store) -> list[str]:
     """URLs of the rows, after checking that the records are theirs, one each, and all whole."""
     rows = await stored_rows(store)
-    urls = [row.url for row in rows]
+    urls = [each.url for each in rows]
     assert sorted(await stored_urls(store)) == sorted(urls)
     files = await stored(store, WARC)
-    for row in rows:
-        assert row.warc_file is not None
-        assert row.warc_offset is not None
-        assert row.warc_length is not None
-        assert row.warc_offset + row.warc_length <= len(files[row.warc_file])
+    for each in rows:
+        assert each.warc_file is not None
+        assert each.warc_offset is not None
+        assert each.warc_length is not None
+        assert each.warc_offset + each.warc_length <= len(files[each.warc_file])
     return urls
 
 
@@ -187,7 +187,7 @@ async def test_rows_of_pages_without_record_are_kept(out: Path) -> None:
         compress(b'{"crawl_id":"c1","url":"u","url_key":"u","host":"h","depth":0,"outcome":"dead"}\n')
     )
     assert take_over(folder_of(out)) == 1
-    assert [row.outcome for row in await stored_rows(open_store(str(out)))] == ["dead"]
+    assert [each.outcome for each in await stored_rows(open_store(str(out)))] == ["dead"]
 
 
 async def test_a_pair_of_which_one_file_was_closed_is_closed_entirely(out: Path) -> None:
@@ -198,11 +198,20 @@ async def test_a_pair_of_which_one_file_was_closed_is_closed_entirely(out: Path)
     assert len(await pages_of(open_store(str(out)))) == 3
 
 
+async def test_a_closed_file_is_never_overwritten(out: Path) -> None:
+    files = await left_by_a_kill(out)
+    closed = files[WARC].with_suffix("")
+    closed.write_bytes(b"somebody's")
+    assert take_over(folder_of(out)) == 0
+    assert closed.read_bytes() == b"somebody's"
+    assert files[WARC].exists()
+
+
 async def test_many_takeovers_at_once_do_it_once(out: Path) -> None:
     for _ in range(10):
-        files = await left_by_a_kill(out)
-        with files[WARC].open("ab") as warc:
-            warc.write(b"half a member")
+        await left_by_a_kill(out)
+        for path in folder_of(out).glob("warc/*.open"):
+            path.write_bytes(path.read_bytes() + b"half a member")
         with ThreadPoolExecutor(8) as pool:
             taken = list(pool.map(take_over, [folder_of(out)] * 8))
         assert sum(taken) == 1
