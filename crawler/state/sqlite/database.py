@@ -25,7 +25,8 @@ T = TypeVar("T")
 APPLICATION_ID = 0x43726177  # "Craw", in the file's header beside the schema version
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 60.0
-CACHE_KIB = 32 * 1024
+CACHE_KIB = 64 * 1024  # holds the digests of a million pages
+LOG_PAGES = 8000  # of 4 KiB before the log is copied into the file: new digests are scattered, so copy many at a time
 
 MEMORY = ":memory:"
 
@@ -155,6 +156,7 @@ def _connect(path: str, create: bool) -> sqlite3.Connection:
         _use_wal(db, path)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+        db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     except BaseException:
         db.close()
         raise

@@ -36,17 +36,13 @@ def priority_and_depth(number: int) -> tuple[int, int]:
 
 def find(db: sqlite3.Connection, crawl: int, gate: str) -> tuple[int, bool]:
     """The lane of a crawl behind the gate of that name, and whether it was made now."""
-    row = db.execute(
-        "SELECT lane.id FROM gate CROSS JOIN lane ON lane.gate = gate.id WHERE gate.name = ? AND lane.crawl = ?",
-        (gate, crawl),
-    ).fetchone()
+    query = "SELECT lane.id FROM gate CROSS JOIN lane ON lane.gate = gate.id WHERE gate.name = ? AND lane.crawl = ?"
+    row = db.execute(query, (gate, crawl)).fetchone()
     if row is not None:
         return row[0], False
-    db.execute(
-        "INSERT INTO lane (crawl, gate, open) SELECT ?, id, open FROM gate WHERE id = ?",
-        (crawl, gates.find(db, gate).id),
-    )
-    return db.execute("SELECT last_insert_rowid()").fetchone()[0], True
+    row = (crawl, gates.find(db, gate).id)
+    db.execute("INSERT INTO lane (crawl, gate, open) SELECT ?, id, open FROM gate WHERE id = ?", row)
+    return db.execute(query, (gate, crawl)).fetchone()[0], True
 
 
 def refresh(db: sqlite3.Connection, lanes: Iterable[int]) -> None:
