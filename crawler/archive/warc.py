@@ -70,10 +70,10 @@ def http_head(response: Response) -> bytes:
     Two framing fields would lie about the stored body, and readers that believe them drop bytes: Transfer-Encoding,
     because the body is stored without it, and a Content-Length that is not the stored length (a body cut at the
     limit, or an answer without body). They get the prefix `X-Crawler-`. CR, LF and NUL inside a value become spaces
-    (RFC 9110 5.5). The reason phrase is text as HTTP parsers hand it over: UTF-8 with surrogate escapes.
+    (RFC 9110 5.5). The reason phrase is its bytes as Latin-1 text.
     """
-    reason = _BREAKS.sub(b" ", response.reason.encode("utf-8", "surrogateescape"))
-    pieces = [b"HTTP/%b %d %b\r\n" % (response.version.removeprefix("HTTP/").encode("ascii"), response.status, reason)]
+    reason = _BREAKS.sub(b" ", response.reason.encode("latin-1", "replace"))
+    pieces = [b"%b %d %b\r\n" % (response.version.encode("ascii"), response.status, reason)]
     for name, value in response.headers:
         lower = name.lower()
         if lower == b"transfer-encoding" or (

@@ -35,7 +35,7 @@ def response(number: int | str = 1, **changes: Any) -> Response:
         "url": f"http://site.test/{number}",
         "status": 200,
         "reason": "OK",
-        "version": "1.1",
+        "version": "HTTP/1.1",
         "headers": ((b"Content-Type", b"text/html"), (b"Content-Length", b"%d" % len(body))),
         "stored": body,
         "body": body,

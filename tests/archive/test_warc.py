@@ -103,8 +103,9 @@ def test_a_content_length_that_the_stored_body_has_not_is_renamed() -> None:
 
 def test_header_values_and_reason_survive_byte_for_byte() -> None:
     received = "Art\u00edculo \U0001f577".encode() + b" caf\xe9"
-    reason = received.decode("utf-8", "surrogateescape")
-    head = http_head(response(status=404, reason=reason, headers=((b"X-a", b"caf\xe9\xff"), (b"x-A", b""))))
+    head = http_head(
+        response(status=404, reason=received.decode("latin-1"), headers=((b"X-a", b"caf\xe9\xff"), (b"x-A", b"")))
+    )
     assert head == b"HTTP/1.1 404 " + received + b"\r\nX-a: caf\xe9\xff\r\nx-A: \r\n\r\n"
 
 
