@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
-from aws.places import Place
 from crawler.config import CrawlSettings, crawl_settings
 from crawler.model import CrawlRecord
 from crawler.state.aws.state import AwsState
-from emulator import Emulator
+from tests.aws.places import Place
+from tests.aws.proxy import Proxy
+from tests.emulator import Emulator
 
 Open = Callable[..., Awaitable[AwsState]]
 
@@ -46,3 +47,13 @@ async def opening(place: Place) -> AsyncIterator[Open]:
 @pytest.fixture
 async def state(opening: Open) -> AwsState:
     return await opening()
+
+
+@pytest.fixture
+async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    """A proxy that states opened in this test go through."""
+    proxy = Proxy(emulator.endpoint)
+    await proxy.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    yield proxy
+    await proxy.stop()

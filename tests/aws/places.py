@@ -8,7 +8,7 @@ from typing import Any
 
 from crawler.model import Page, Parent, Priority
 from crawler.urls import digest, gate_name, hostname, site_name
-from emulator import Emulator
+from tests.emulator import Emulator
 
 KEY = {
     "BillingMode": "PAY_PER_REQUEST",

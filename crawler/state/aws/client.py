@@ -78,9 +78,9 @@ class Aws:
         """Make the clients; sends nothing. Endpoint, region and credentials come from where AWS tools look for them."""
         aws = cls()
         try:
-            aws.sqs = await aws._enter("sqs", AioConfig(**_TIMES))
+            aws.sqs = await aws._enter("sqs", AioConfig(**TIMES))
             # Items are built by this package: checking each value again would cost a sixth of a call.
-            aws.dynamodb = await aws._enter("dynamodb", AioConfig(**_TIMES, parameter_validation=False))
+            aws.dynamodb = await aws._enter("dynamodb", AioConfig(**TIMES, parameter_validation=False))
         except BaseException:
             await aws.close()
             raise
@@ -100,11 +100,12 @@ class Aws:
     async def close(self) -> None:
         await self._stack.aclose()
 
-    async def ask(self, call: Awaitable[T]) -> T:
-        """Await one request. Raises Refused, StateUnavailable, and UsageError where credentials are missing."""
+    async def ask(self, call: Awaitable[T], needed: str = "") -> T:
+        """Await one request. Raises Refused, StateUnavailable (also for an answer without the member `needed`), and
+        UsageError where credentials are missing."""
         try:
             async with self._slots:
-                return await call
+                answer: Any = await call
         except ClientError as error:
             told = error.response.get("Error", {})
             item: dict[str, Any] = error.response.get("Item", {})  # type: ignore[assignment]
@@ -114,17 +115,20 @@ class Aws:
             raise _usage(error) from None
         except (BotoCoreError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise StateUnavailable(f"AWS does not answer: {_one_line(str(error) or type(error).__name__)}") from None
+        if needed and needed not in answer:
+            raise StateUnavailable(f"an answer without {needed}: is this AWS?")
+        return answer  # type: ignore[no-any-return]
 
     async def stack_outputs(self, stack: str) -> dict[str, str]:
         """Outputs of a CloudFormation stack, by key."""
         async with AsyncExitStack() as clients:
             try:
-                session = self._session.client("cloudformation", config=AioConfig(**_TIMES))
+                session = self._session.client("cloudformation", config=AioConfig(**TIMES))
                 client = await clients.enter_async_context(session)
             except (BotoCoreError, ValueError) as error:
                 raise _usage(error) from None
             client.meta.events.register("before-send", self._count)
-            found = (await self.ask(client.describe_stacks(StackName=stack)))["Stacks"]
+            found = (await self.ask(client.describe_stacks(StackName=stack), "Stacks"))["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in found[0].get("Outputs", [])}
 
     async def items(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -138,7 +142,7 @@ class Aws:
             asked: dict[str, Any] = {}
             for table, pk in keys:
                 asked.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append({"pk": {"S": pk}})
-            answer = await self.ask(self.dynamodb.batch_get_item(RequestItems=asked))
+            answer = await self.ask(self.dynamodb.batch_get_item(RequestItems=asked), "Responses")
             for table, items in answer["Responses"].items():
                 found.update({(table, item["pk"]["S"]): item for item in items})
             left = answer.get("UnprocessedKeys") or {}
@@ -157,7 +161,7 @@ class Aws:
 
         async def run(numbers: list[int]) -> list[int]:
             batch = [table_statements[number] for number in numbers]
-            answer = await self.ask(self.dynamodb.batch_execute_statement(Statements=batch))  # type: ignore[arg-type]
+            answer = await self.ask(self.dynamodb.batch_execute_statement(Statements=batch), "Responses")  # type: ignore[arg-type]
             left = []
             for number, response in zip(numbers, answer["Responses"], strict=True):
                 errors[number] = dict(response.get("Error", {}))
@@ -172,7 +176,7 @@ class Aws:
         return errors
 
 
-_TIMES: dict[str, Any] = {
+TIMES: dict[str, Any] = {
     "connect_timeout": 3,
     "read_timeout": 15,
     "retries": {"mode": "standard", "total_max_attempts": 4},

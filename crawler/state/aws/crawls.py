@@ -200,7 +200,8 @@ class Crawls:
                     ReturnValues="ALL_NEW",
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                     **more,
-                )
+                ),
+                "Attributes",
             )
         except Refused as error:
             if error.code == "ConditionalCheckFailedException" and not error.item:

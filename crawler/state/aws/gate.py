@@ -157,7 +157,7 @@ class Gates:
             ReturnValues="ALL_NEW",
             **more,
         )
-        self.note(gate, (await self._aws.ask(call))["Attributes"])
+        self.note(gate, (await self._aws.ask(call, "Attributes"))["Attributes"])
 
     def _remember(self, gate: str, seen: Gate) -> Gate:
         self._seen[gate] = seen

@@ -53,7 +53,8 @@ class Lanes:
         self._claims += 1
         received: list[Received] = []
         for lane in self._order():
-            while len(received) < limit and time.monotonic() >= lane.rests_until:
+            # A few pages more are not worth a request of their own: the next claim takes ten at its price.
+            while time.monotonic() >= lane.rests_until and (not received or limit - len(received) >= BATCH):
                 received += await self._wave(lane, limit - len(received))
         if not received:
             normal = self._queues.lane(1)
@@ -72,8 +73,7 @@ class Lanes:
 
     async def _wave(self, lane: Lane, room: int) -> list[Received]:
         """Some receives side by side. A lane that filled less than half of them is asked once at a time again."""
-        count = min(lane.width, -(-room // BATCH))
-        sizes = [min(BATCH, room - BATCH * number) for number in range(count)]
+        sizes = [min(BATCH, room)] * max(1, min(lane.width, room // BATCH))
         batches = await together([self._queues.receive(lane.number, size, 0) for size in sizes])
         received = [message for batch in batches for message in batch]
         if len(received) * 2 >= sum(sizes):

@@ -73,7 +73,9 @@ class Queues:
     async def open(cls, aws: Aws, names: tuple[str, str, str], clock: Callable[[], float]) -> Queues:
         """Find the queues by name. Raises StateMissing."""
         high, normal, low = await together([_find(aws, name) for name in names])
-        answer = await aws.ask(aws.sqs.get_queue_attributes(QueueUrl=normal, AttributeNames=["VisibilityTimeout"]))
+        answer = await aws.ask(
+            aws.sqs.get_queue_attributes(QueueUrl=normal, AttributeNames=["VisibilityTimeout"]), "Attributes"
+        )
         return cls(aws, (high, normal, low), int(answer["Attributes"]["VisibilityTimeout"]), clock)
 
     def lane(self, priority: int) -> int:
@@ -181,7 +183,7 @@ class Queues:
 
     async def _attributes(self, lane: int, wanted: list[Any]) -> dict[str, str]:
         call = self._aws.sqs.get_queue_attributes(QueueUrl=self._urls[lane], AttributeNames=wanted)
-        return dict((await self._aws.ask(call))["Attributes"])  # type: ignore[arg-type]
+        return dict((await self._aws.ask(call, "Attributes"))["Attributes"])  # type: ignore[arg-type]
 
     def _batches(self, tokens: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         lanes: dict[int, list[str]] = defaultdict(list)
@@ -194,7 +196,7 @@ class Queues:
 
 async def _find(aws: Aws, name: str) -> str:
     try:
-        return (await aws.ask(aws.sqs.get_queue_url(QueueName=name)))["QueueUrl"]
+        return (await aws.ask(aws.sqs.get_queue_url(QueueName=name), "QueueUrl"))["QueueUrl"]
     except Refused as error:
         if "NonExistentQueue" in error.code or "QueueDoesNotExist" in error.code:
             raise StateMissing(f"there is no queue {name!r} in this AWS account and region") from None

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import msgspec
 
 from crawler.config import CrawlSettings
-from crawler.errors import StateMismatch, StateMissing, StateUnavailable, UsageError
+from crawler.errors import StateMismatch, StateMissing, StateUnavailable
 from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict
 from crawler.state.aws import address as addresses
 from crawler.state.aws import table
@@ -96,8 +96,6 @@ class AwsState:
                 raise StateUnavailable(
                     f"AWS did not answer within {OPENING:.0f} s: check region and endpoint"
                 ) from None
-            if isinstance(error, Refused):
-                raise UsageError(f"the state cannot be opened: {error}") from None
             raise
         return cls(aws, names, queues, clock)
 

@@ -98,7 +98,8 @@ class Visited:
                     FilterExpression="begins_with(pk, :crawl)",
                     ExpressionAttributeValues={":crawl": s(f"{crawl}#")},
                     **start,
-                )
+                ),
+                "Items",
             )
             for item in answer["Items"]:
                 yield record(item)

@@ -1,0 +1,69 @@
+"""The AWS backend in the contract suite: queues and tables of its own in an emulator, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+from crawler.state.aws.state import AwsState
+from crawler.state.port import CrawlState
+from tests.aws.places import Place
+from tests.contract.backends import Backend, Difference
+from tests.emulator import Emulator, running
+
+LEASE = 5
+"""Seconds: the shortest lease that a crawl's settings can ask for; here the queues' own."""
+
+
+@cache
+def _emulator() -> Emulator:
+    """One emulator for all tests of the process."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(running(Path(tempfile.mkdtemp(prefix="emulator-"))))
+
+
+class AwsBackend:
+    """Handles on one place in the emulator."""
+
+    differences: Mapping[Difference, str] = {
+        Difference.REAL_TIME: "visibility timeouts and delays run in the emulator, by its clock",
+        Difference.DUPLICATE_LEASE: "SQS delivers at least once, and a page sent again has two messages",
+        Difference.PARTIAL_CLAIM: "SQS answers what it finds, in no order; only the lanes are in order",
+        Difference.APPROXIMATE_COUNTS: "counters and queue depths are sums that a crash can leave behind",
+        Difference.NO_RELEASE: "whose messages are in flight only SQS knows, and it does not tell",
+    }
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._place = Place(emulator, lease=LEASE)
+        self._handles: list[AwsState] = []
+
+    async def open(self, worker: str = "worker-1") -> CrawlState:
+        with mock.patch.dict(os.environ, self._emulator.environment):
+            state = await AwsState.open(self._place.address, worker=worker)
+        self._handles.append(state)
+        return state
+
+    def now(self) -> float:
+        return time.time()
+
+    async def advance(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        for handle in self._handles:
+            await handle.close()
+        self._place.remove()
+
+
+async def make(_: Path) -> Backend:
+    return AwsBackend(_emulator())
