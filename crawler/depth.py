@@ -13,6 +13,9 @@ import re
 LIMIT = 512
 CHUNK = 2048
 
+FEW_TAGS = 4096
+"""Tags in so small a number cost less than a second however they nest, and most pages have fewer: no look at them."""
+
 # Elements that hold no others, or whose next sibling closes them: they pile up without nesting.
 _FLAT = re.compile(
     r"""area|base|basefont|bgsound|br|col|embed|frame|hr|img|input|keygen|link|meta|param|source|track|wbr
@@ -37,7 +40,7 @@ def capped(text: str) -> str:
 
 def _may_be_deep(text: str) -> bool:
     """Count start tags against end tags, chunk by chunk: cheap, and errs on the side of True."""
-    if text.count("<") <= 2 * LIMIT:
+    if text.count("<") <= FEW_TAGS:
         return False
     depth = 0
     for start in range(0, len(text), CHUNK):

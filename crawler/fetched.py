@@ -50,7 +50,7 @@ class ParsedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like
     """What a parse found. `links` are distinct by digest, in document order, without those marked nofollow.
 
     `links_found` counts the anchors seen, `bad_links` those that could not be parsed as http(s) URLs.
-    `failed` says in a word why there is nothing ("" when there is): "timeout", "crash", "too-deep".
+    `failed` says in a word why there is nothing ("" when there is): "timeout", "crash".
     """
 
     links: tuple[Link, ...] = ()

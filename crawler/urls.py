@@ -96,64 +96,59 @@ def _can_be_looked_up(host: str) -> bool:
 
 
 class Resolver:
-    """Turns the hrefs of many pages into links, and remembers at most `limit` of them.
+    """Turns the hrefs of many pages into links, and remembers at most `limit` of them by wire URL.
 
-    A site repeats its hrefs from page to page: what was resolved once is looked up afterwards. What a document-relative
-    href means depends on the folder, what starts with a slash on the origin only. The memo is dropped whole when full.
+    A site repeats its links from page to page. Most hrefs become their wire URL by being put behind the origin or the
+    folder; if that guess is a wire URL met before, it is right, for parsing a serialised URL gives it back unchanged
+    (URL Standard 4.5). The memo is dropped whole when full.
     """
 
     def __init__(self, limit: int = 40_000) -> None:
         self._limit = limit
-        self._size = 0
-        self._places: dict[str, dict[str, Link | None]] = {}
         self._links: dict[str, Link] = {}
 
     def at(self, base: str, encoding: str = "utf-8") -> Callable[[str], Link | None]:
         """Return the function from href to link (None: see `resolve`) for a document of that base URL and encoding."""
-        path = base.find("/", base.find("//") + 2)
+        root = base[: base.find("/", base.find("//") + 2)]
         folder = base[: base.partition("?")[0].rfind("/") + 1]
-        by_origin = self._places.setdefault(f"{encoding} {base[:path]}", {})
-        by_folder = self._places.setdefault(f"{encoding} {folder}", {})
+        known = self._links
 
         def link(href: str) -> Link | None:
-            first = href[:1]
-            if first == "/":
-                memo = by_origin
-            elif first.isalnum() or first == ".":
-                memo = by_folder
-            else:  # relative to the document itself, or its first character does not count
-                return self._make(href, base, encoding)
-            try:
-                return memo[href]
-            except KeyError:
-                made = self._make(href, base, encoding)
-                if len(href) <= MEMO_URL and (made is None or len(made.url) <= MEMO_URL):
-                    memo[href] = made
-                    self._size += 1
-                return made
+            guess = _guess(href, root, folder)
+            return known.get(guess) or self._make(href, guess, base, encoding)
 
         return link
 
-    def _make(self, href: str, base: str, encoding: str) -> Link | None:
-        if self._size + len(self._places) >= self._limit:
-            self._forget()
-        url = resolve(href if href.isascii() else encode_query(href, encoding), base)
-        if url is None:
-            return None
-        link = self._links.get(url)
-        if link is None:
-            link = Link(url, digest(url))
-            if len(url) <= MEMO_URL:
-                self._links[url] = link
-                self._size += 1
+    def _make(self, href: str, guess: str, base: str, encoding: str) -> Link | None:
+        url: str | None = guess
+        if _PLAIN.fullmatch(guess) is None or not _can_be_looked_up(_host(guess)):
+            url = resolve(href if href.isascii() else encode_query(href, encoding), base)
+            if url is None or url in self._links:
+                return self._links.get(url or "")
+        assert url is not None
+        link = Link(url, digest(url))
+        if len(url) <= MEMO_URL:
+            if len(self._links) >= self._limit:
+                self._links.clear()
+            self._links[url] = link
         return link
 
-    def _forget(self) -> None:
-        for place in self._places.values():
-            place.clear()
-        self._places.clear()
-        self._links.clear()
-        self._size = 0
+
+def _guess(href: str, root: str, folder: str) -> str:
+    """What the wire URL of an href would be if nothing in it had to be changed; "" where that needs a parser."""
+    first = href[:1]
+    if first == "/":
+        url = root + href if href[1:2] != "/" else root[: root.index("/")] + href
+    elif href.startswith(("http://", "https://")):
+        url = href
+    elif ":" in href or not (first.isalnum() or first == "."):
+        return ""  # perhaps a scheme; or relative to the document itself
+    else:
+        while href.startswith("../") and len(folder) > len(root) + 1:
+            folder, href = folder[: folder.rindex("/", 0, -1) + 1], href[3:]
+        url = folder + href
+    mark = url.find("#")
+    return url if mark < 0 else url[:mark]
 
 
 def encode_query(href: str, encoding: str) -> str:

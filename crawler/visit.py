@@ -151,6 +151,9 @@ class Visitor:
                 visit.parsed = await self._parser.parse(
                     response.url, content_type, response.body, x_robots, self._settings.product_token
                 )
+                if visit.parsed.failed == "crash":
+                    # Perhaps the page, perhaps the machine: an attempt. The last one is stored, without links.
+                    visit.verdict = self._again(lease, "parser-crash", "the parser process died at this page")
         return visit
 
     async def _turned_away(self, lease: Lease, response: Response) -> Verdict:
