@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from glob import escape
 from pathlib import Path
 
-from crawler.archive.disk import create_locked, sync_folder, write_at
+from crawler.archive.disk import create_locked, make_folder, sync_folder, write_at
 from crawler.archive.folder import OPEN, PAGES, WARC, file_name, segment_of
 from crawler.archive.stores import Piece, Segment, Store, StoredFile
 from crawler.archive.takeover import take_over
@@ -77,7 +77,7 @@ class DirectoryStore:
         target = self.path / name
         part = target.with_name(f".{target.name}.part")
         with _unavailable(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             # One writer at a time: a second one waits here. A kill leaves a part that the next writer empties.
             descriptor = await asyncio.to_thread(create_locked, part, new=False)
         try:
@@ -132,7 +132,7 @@ class DirectorySegment:
     def _descriptor(self, kind: str) -> int:
         if kind not in self._descriptors:
             path = self._open_path(kind)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             try:
                 if self._paths[kind].exists():
                     raise FileExistsError
@@ -170,4 +170,5 @@ def _unavailable(path: Path) -> Iterator[None]:
 
 
 def _conforms(store: DirectoryStore) -> Store:
+    """For the type checker."""
     return store

@@ -62,6 +62,14 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     os.fsync(descriptor)
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it, durably."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -186,4 +186,5 @@ def _line(error: BaseException) -> str:
 
 
 def _conforms(store: S3Store) -> Store:
+    """For the type checker."""
     return store

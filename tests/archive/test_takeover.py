@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,18 +54,17 @@ def lines(process: subprocess.Popen[str], count: int) -> list[str]:
     return [process.stdout.readline().strip() for _ in range(count)]
 
 
-async def left_by_a_kill(out: Path, *, pages: int = 3) -> dict[str, Path]:
-    """The open files of a worker that flushed its pages one by one and is gone."""
-    archive = await Archive.open(open_store(str(out)), crawl(), "dead")
+async def left_by_a_kill(out: Path, worker: str = "dead", *, pages: int = 3) -> dict[str, Path]:
+    """The open files of a worker that flushed its pages one by one and is gone: a copy that nobody has locked."""
+    living = out.with_name(f"living-{worker}")
+    archive = await Archive.open(open_store(str(living)), crawl(), worker)
     for number in range(pages):
         add(archive, number)
         await archive.flush()
-    (segment,) = archive._segments
-    # A kill closes the descriptors, and nothing else.
-    for descriptor in segment._target._descriptors.values():  # type: ignore[attr-defined]
-        os.close(descriptor)
+    shutil.copytree(living, out, dirs_exist_ok=True)
+    await archive.close()
     folder = folder_of(out)
-    return {WARC: folder / "warc/dead-0001.warc.gz.open", PAGES: folder / "pages/dead-0001.ndjson.gz.open"}
+    return {WARC: folder / f"warc/{worker}-0001.warc.gz.open", PAGES: folder / f"pages/{worker}-0001.ndjson.gz.open"}
 
 
 async def pages_of(store: Store) -> list[str]:
@@ -208,10 +207,10 @@ async def test_a_closed_file_is_never_overwritten(out: Path) -> None:
 
 
 async def test_many_takeovers_at_once_do_it_once(out: Path) -> None:
-    for _ in range(10):
-        await left_by_a_kill(out)
-        for path in folder_of(out).glob("warc/*.open"):
-            path.write_bytes(path.read_bytes() + b"half a member")
+    for number in range(10):
+        files = await left_by_a_kill(out, f"dead{number}")
+        with files[WARC].open("ab") as warc:
+            warc.write(b"half a member")
         with ThreadPoolExecutor(8) as pool:
             taken = list(pool.map(take_over, [folder_of(out)] * 8))
         assert sum(taken) == 1
