@@ -39,6 +39,11 @@ class SeenCache:
     def __contains__(self, digest: bytes) -> bool:
         return digest in self._young or digest in self._old
 
+    def unseen(self, links: Sequence[Link]) -> list[Link]:
+        """Those links that are not in here. Most links of most pages are, so this is the hot path of discovery."""
+        young, old = self._young, self._old
+        return [link for link in links if link.digest not in young and link.digest not in old]
+
     def update(self, digests: Iterable[bytes]) -> None:
         self._young.update(digests)
         if len(self._young) >= self._limit:
@@ -112,11 +117,9 @@ class Discoverer:
         """
         fresh: dict[bytes, tuple[Lease, Link, str]] = {}
         for lease, links in found:
-            redelivered = lease.receives > 1
-            for link in links:
-                if link.digest in fresh or (not redelivered and link.digest in self.seen):
-                    continue
-                fresh[link.digest] = (lease, link, urls.hostname(link.url))
+            for link in links if lease.receives > 1 else self.seen.unseen(links):
+                if link.digest not in fresh:
+                    fresh[link.digest] = (lease, link, urls.hostname(link.url))
         await self.scope.prepare(self._names(host)[0] for _, _, host in fresh.values())
         return [
             self._page(lease, link, host, disallowed)

@@ -10,7 +10,9 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `headers` are names and values as received, in order. `stored` is the body as it came, without transfer coding but
     with its content coding, cut at the limit; `body` is decoded (equal to `stored` where there was no coding or it is
-    unknown). `truncated` is "" or WARC's word: "length" (a limit cut it) or "disconnect" (it ended early).
+    unknown). `truncated` is "" or WARC's word: "length" (a limit cut it), "disconnect" (it ended
+    early) or "time" (it came too slowly).
+    `reason` is Latin-1 text, `version` such as "HTTP/1.1".
     `decoded` is False when the content coding was unknown or damaged from the first byte: then the body is no text.
     """
 

@@ -138,7 +138,7 @@ class Visitor:
         status = response.status
         if status == 429 or status >= 500:
             return Visit(lease=lease, verdict=await self._turned_away(lease, response), status=status)
-        if response.truncated == "disconnect" and lease.attempt == 1 < self._settings.max_attempts:
+        if response.truncated in ("disconnect", "time") and lease.attempt == 1 < self._settings.max_attempts:
             verdict = self._again(lease, FailureKind.RESET, "the body ended early")
             return Visit(lease=lease, verdict=verdict, status=status)
         visit = Visit(lease=lease, verdict=done(), response=response, status=status)
