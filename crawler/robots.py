@@ -18,6 +18,9 @@ MAX_FILE = 500 * 1024
 MAX_DELAY = 3600.0
 """Seconds; a longer Crawl-delay counts as this."""
 
+HEAVY = 1000
+"""Rules from which on a file is heavy: each of them may have to be tried."""
+
 # Records as people write them: misspelt, and with the colon forgotten.
 _RECORD = re.compile(
     r"""(?: (?P<agent> user[-\ ]?agent )
@@ -38,7 +41,7 @@ class Robots:
     """What one robots.txt says to one crawler.
 
     crawl_delay: seconds between two requests, or None. delay_capped: the file asked for more than MAX_DELAY.
-    sitemaps: as written, and the same for every crawler; they may be relative.
+    sitemaps: as written, and the same for every crawler; they may be relative. heavy: asking takes milliseconds.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Robots:
     ) -> None:
         self.crawl_delay, self.delay_capped, self.sitemaps = crawl_delay, delay_capped, sitemaps
         self._rules = Protego.parse(f"User-agent: *\n{rules}") if rules else None
+        self.heavy = rules.count("\n") >= HEAVY
 
     @classmethod
     def parse(cls, body: bytes, token: str) -> Robots:

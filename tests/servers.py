@@ -23,6 +23,7 @@ class Peer:
         except (asyncio.IncompleteReadError, ConnectionError):
             return b""
         self.server.requests.append(head)
+        self.server.asked.set()
         return head
 
     async def send(self, data: bytes) -> None:
@@ -59,6 +60,8 @@ class Server:
         self.requests: list[bytes] = []
         self.connections = 0
         self.open = 0
+        self.asked = asyncio.Event()
+        """Set once a request has come."""
         self.idle = asyncio.Event()
         """Set while no connection is open."""
 
