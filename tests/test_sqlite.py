@@ -274,10 +274,10 @@ async def test_a_closed_handle_leaves_no_thread(tmp_path: Path) -> None:
     await (await made(tmp_path / "state.sqlite")).close()
     await refusal(tmp_path)
     for _ in range(1000):
-        if threading.active_count() == before:
+        if threading.active_count() <= before:
             break
         await asyncio.sleep(0.001)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 # ---------------------------------------------------------------- purge
@@ -324,7 +324,7 @@ def steps(connection: sqlite3.Connection, work: int, claimed: list[Lease], links
     connection.set_progress_handler(tick, 10)
     now = 2000.0 + work
     claimed += claiming.claim(connection, now, "w", 20, None)
-    adding.add(connection, now, CRAWL, links)
+    adding.add(connection, now, CRAWL, links, adding.Seen())
     leasing.settle(connection, now, [(lease, done(1)) for lease in claimed])
     connection.set_progress_handler(None, 10)
     return count
@@ -334,6 +334,8 @@ def steps(connection: sqlite3.Connection, work: int, claimed: list[Lease], links
 def test_the_cost_of_a_page_follows_neither_pages_nor_hosts(tmp_path: Path, hosts: int) -> None:
     connection = plain(tmp_path)
 
+    seen = adding.Seen()
+
     def fill(start: int, count: int) -> None:
         for number in range(start, start + count, 500):
             batch = [
@@ -341,7 +343,7 @@ def test_the_cost_of_a_page_follows_neither_pages_nor_hosts(tmp_path: Path, host
                 for one in range(number, number + 500)
                 for page in [msgspec.structs.replace(pages(1, f"h{one % hosts}.example")[0], digest=one.to_bytes(16))]
             ]
-            adding.add(connection, 1000.0, CRAWL, batch)
+            adding.add(connection, 1000.0, CRAWL, batch, seen)
 
     fill(0, 2000)
     costs = []
@@ -358,10 +360,10 @@ def test_the_cost_of_a_page_follows_neither_pages_nor_hosts(tmp_path: Path, host
 def test_no_hot_query_scans_a_table(tmp_path: Path) -> None:
     connection = plain(tmp_path)
     statements: set[str] = set()
-    adding.add(connection, 1000.0, CRAWL, pages(30))
+    adding.add(connection, 1000.0, CRAWL, pages(30), adding.Seen())
     connection.set_trace_callback(statements.add)
     leases = claiming.claim(connection, 1000.0, "w", 10, None)
-    adding.add(connection, 1000.0, CRAWL, pages(3, "b.example", parent=parent(leases[0]), depth=1))
+    adding.add(connection, 1000.0, CRAWL, pages(3, "b.example", parent=parent(leases[0]), depth=1), adding.Seen())
     leasing.settle(connection, 1000.0, [(lease, done(1)) for lease in leases])
     leasing.wake(connection, 9000.0)
     leasing.release(connection, 9000.0, "w")

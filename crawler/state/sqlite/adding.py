@@ -4,34 +4,72 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from crawler.model import Added, Page
+from crawler.model import Added, Page, Parent
 from crawler.state.sqlite import lanes, records
 from crawler.state.sqlite.records import PENDING, SKIPPED
 
+SEED = 0
+"""`page.parent` of a page without one."""
+
 _LOOKED_UP_AT_ONCE = 64
+_REMEMBERED = 1 << 16
 
 
-def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page]) -> list[Added]:
+class Seen:
+    """The pages that this process has lately found in the visited set, with their parents.
+
+    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent,
+    so this cannot be wrong; only what an earlier transaction committed may be put in. Bounded: the older half of
+    what is remembered goes when the newer is full.
+    """
+
+    def __init__(self) -> None:
+        self._new: dict[tuple[int, bytes], int] = {}
+        self._old: dict[tuple[int, bytes], int] = {}
+
+    def get(self, crawl: int, digest: bytes) -> int | None:
+        """The page's parent; None when the page is not remembered."""
+        key = (crawl, digest)
+        parent = self._new.get(key)
+        if parent is None and (parent := self._old.get(key)) is not None:
+            self.put(crawl, digest, parent)
+        return parent
+
+    def put(self, crawl: int, digest: bytes, parent: int) -> None:
+        """Remember a page."""
+        if len(self._new) >= _REMEMBERED:
+            self._old, self._new = self._new, {}
+        self._new[crawl, digest] = parent
+
+
+def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], seen: Seen) -> list[Added]:
     """Insert the pages that are absent. Their parents' redelivery needs no care: what is recorded is queued."""
     crawl = records.find(db, name).id
-    asked = {page.digest for page in pages} | {page.parent.digest for page in pages if page.parent}
-    parents = _parents(db, crawl, asked)
+    parents = _parents(db, crawl, {page.digest for page in pages}, seen)
+    ids: dict[bytes, int] = {}
     lane_of: dict[str, int] = {}
     changes: Counter[str] = Counter()
     answers: list[Added] = []
     rows: list[tuple[object, ...]] = []
+    (last,) = db.execute("SELECT coalesce(max(id), 0) FROM page").fetchone()
     for page in pages:
-        parent = page.parent.digest if page.parent else None
-        if parent is None and page.site:
-            db.execute("INSERT OR IGNORE INTO scope (crawl, site) VALUES (?, ?)", (crawl, page.site))
-        if page.digest in parents:
-            answers.append(Added.AGAIN if parents[page.digest] == parent else Added.KNOWN)
+        parent = SEED
+        if page.parent is None:
+            if page.site:
+                db.execute("INSERT OR IGNORE INTO scope (crawl, site) VALUES (?, ?)", (crawl, page.site))
+        elif page.parent.digest in ids:
+            parent = ids[page.parent.digest]
+        else:
+            parent = ids[page.parent.digest] = _id(db, crawl, page.parent)
+        known = parents.get(page.digest)
+        if known is not None:
+            answers.append(Added.AGAIN if known == parent else Added.KNOWN)
             continue
+        last += 1
+        ids[page.digest] = last
         parents[page.digest] = parent
-        if page.parent and parent not in parents:
-            _keep_source(db, crawl, page.parent.digest, page.parent.url)
         lane = None
         if not page.skip:
             lane = lane_of.get(page.gate)
@@ -42,13 +80,13 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page]) ->
         phase = SKIPPED if page.skip else PENDING
         changes["skipped" if page.skip else "pending"] += 1
         rank = lanes.rank(page.priority, page.depth)
-        rows.append((crawl, page.digest, lane, rank, phase, now, parent, page.url, page.skip or None))
+        rows.append((last, crawl, page.digest, lane, rank, phase, now, parent, page.url, page.skip or None))
         answers.append(Added.NEW)
     if rows:
         changes["discovered"] = len(rows)
         db.executemany(
-            "INSERT INTO page (crawl, digest, lane, rank, phase, found_at, parent, url, reason)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO page (id, crawl, digest, lane, rank, phase, found_at, parent, url, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
         lanes.refresh(db, lane_of.values())
@@ -57,17 +95,35 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page]) ->
     return answers
 
 
-def _parents(db: sqlite3.Connection, crawl: int, digests: Iterable[bytes]) -> dict[bytes, bytes | None]:
-    """The parents of those pages that are known. Most links of most pages are: this is the visited set's hot path."""
-    found: dict[bytes, bytes | None] = {}
-    asked = list(digests)
+def _parents(db: sqlite3.Connection, crawl: int, digests: Collection[bytes], seen: Seen) -> dict[bytes, int]:
+    """The parents of those pages that are known. Most links of most pages are: this is the hot path."""
+    found: dict[bytes, int] = {}
+    asked: list[bytes] = []
+    for digest in digests:
+        parent = seen.get(crawl, digest)
+        if parent is None:
+            asked.append(digest)
+        else:
+            found[digest] = parent
     for start in range(0, len(asked), _LOOKED_UP_AT_ONCE):
         some = asked[start : start + _LOOKED_UP_AT_ONCE]
         marks = ",".join("?" * len(some))
         query = f"SELECT digest, parent FROM page WHERE crawl = ? AND digest IN ({marks})"  # noqa: S608
-        found.update(db.execute(query, (crawl, *some)).fetchall())
+        for digest, parent in db.execute(query, (crawl, *some)):
+            found[digest] = parent
+            seen.put(crawl, digest, parent)
     return found
 
 
-def _keep_source(db: sqlite3.Connection, crawl: int, digest: bytes, url: str) -> None:
-    db.execute("INSERT OR IGNORE INTO source (crawl, digest, url) VALUES (?, ?, ?)", (crawl, digest, url))
+def _id(db: sqlite3.Connection, crawl: int, parent: Parent) -> int:
+    """What `page.parent` holds for this parent: a page, or a source that is made if it is new."""
+    row = db.execute("SELECT id FROM page WHERE crawl = ? AND digest = ?", (crawl, parent.digest)).fetchone()
+    if row is not None:
+        return int(row[0])
+    query = "SELECT -id FROM source WHERE crawl = ? AND digest = ?"
+    row = db.execute(query, (crawl, parent.digest)).fetchone()
+    if row is None:
+        source = (crawl, parent.digest, parent.url)
+        db.execute("INSERT INTO source (crawl, digest, url) VALUES (?, ?, ?)", source)
+        row = db.execute(query, source[:2]).fetchone()
+    return int(row[0])

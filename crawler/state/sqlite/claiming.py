@@ -24,8 +24,7 @@ _LANES = (
 _QUEUE = "SELECT rank, id FROM page WHERE phase = 0 AND lane = ? AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ?"
 _PAGE = (
     "SELECT url, digest, rank, found_at, fence, failures, receives, coalesce("
-    " (SELECT url FROM page AS p WHERE p.crawl = page.crawl AND p.digest = page.parent),"
-    " (SELECT url FROM source AS s WHERE s.crawl = page.crawl AND s.digest = page.parent), '')"
+    " (SELECT url FROM page AS p WHERE p.id = page.parent), (SELECT url FROM source WHERE id = -page.parent), '')"
     " FROM page WHERE id = ?"
 )
 _FIRST = (-(1 << 62), 0)

@@ -1,7 +1,7 @@
 -- Version 1. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see frontier.py).
 
 CREATE TABLE crawl (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used again: processes remember pages by it
     name TEXT NOT NULL UNIQUE,
     started_at REAL NOT NULL,
     settings BLOB NOT NULL,                 -- CrawlSettings as JSON
@@ -53,23 +53,26 @@ CREATE TABLE page (
     failures INTEGER NOT NULL DEFAULT 0,
     receives INTEGER NOT NULL DEFAULT 0,
     found_at REAL NOT NULL,
-    parent BLOB,                            -- digest; NULL: a seed
+    parent INTEGER NOT NULL,                -- id of a page; negative: of a source; 0: a seed
     url TEXT NOT NULL,
     worker TEXT,                            -- holder of the lease
     reason TEXT,
     error TEXT
 );
-CREATE UNIQUE INDEX page_digest ON page (crawl, digest);
+-- The visited set. A digest is unique in its crawl, because all adding is one writer at a time; the parent is in the
+-- index so that a known link is known without reading its page.
+CREATE INDEX page_digest ON page (crawl, digest, parent);
 CREATE INDEX page_pending ON page (lane, rank) WHERE phase = 0;
 CREATE INDEX page_timed ON page (phase, wakes_at) WHERE wakes_at IS NOT NULL;
 
 -- Parents that are no pages themselves, for the parent_url of their children.
 CREATE TABLE source (
+    id INTEGER PRIMARY KEY,
     crawl INTEGER NOT NULL,
     digest BLOB NOT NULL,
     url TEXT NOT NULL,
-    PRIMARY KEY (crawl, digest)
-) WITHOUT ROWID;
+    UNIQUE (crawl, digest)
+);
 
 CREATE TABLE scope (
     crawl INTEGER NOT NULL,

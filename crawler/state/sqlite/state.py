@@ -24,6 +24,7 @@ class SqliteState:
         self._database = database
         self._worker = worker
         self._clock = clock
+        self._seen = adding.Seen()
 
     @classmethod
     async def open(
@@ -50,7 +51,9 @@ class SqliteState:
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
         seeds = any(page.parent is None for page in pages)
-        return await self._database.write(lambda db: adding.add(db, self._clock(), crawl, pages), durable=seeds)
+        return await self._database.write(
+            lambda db: adding.add(db, self._clock(), crawl, pages, self._seen), durable=seeds
+        )
 
     async def claim(self, limit: int, crawl: str | None = None) -> list[Lease]:
         handed = self._database.submit(lambda db: claiming.claim(db, self._clock(), self._worker, limit, crawl))
