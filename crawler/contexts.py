@@ -24,8 +24,11 @@ REFRESH = 20.0
 class Context:
     """One crawl in one worker."""
 
-    def __init__(self, record: CrawlRecord, visitor: Visitor, ledgers: Ledgers, fetcher: Fetcher) -> None:
-        self.record, self.visitor, self.ledgers, self.fetcher = record, visitor, ledgers, fetcher
+    def __init__(
+        self, record: CrawlRecord, visitor: Visitor, ledgers: Ledgers, robots: RobotsKeeper, fetcher: Fetcher
+    ) -> None:
+        self.record, self.visitor, self.ledgers = record, visitor, ledgers
+        self.robots, self.fetcher = robots, fetcher
         self.read_at = time.monotonic()
 
 
@@ -36,7 +39,7 @@ class Contexts:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
         self._contexts: dict[str, Context] = {}
         self._stores: dict[str, Store] = {}
-        self._retired: list[Fetcher] = []
+        self._retired: list[tuple[RobotsKeeper, Fetcher]] = []
         self._making = asyncio.Lock()
 
     async def visitor(self, crawl: str) -> Visitor:
@@ -65,8 +68,8 @@ class Contexts:
         """Close archives (what they hold is durable and named) and connections."""
         for context in self._contexts.values():
             await context.ledgers.archive.close()
-            await context.fetcher.close()
-        for fetcher in self._retired:
+        for robots, fetcher in [*self._retired, *((c.robots, c.fetcher) for c in self._contexts.values())]:
+            await robots.close()
             await fetcher.close()
 
     async def _read(self, crawl: str, old: Context | None) -> Context:
@@ -96,11 +99,12 @@ class Contexts:
 
         visitor = Visitor(self._state, crawl, settings, fetcher, robots, discoverer, self._parser, pause)
         if old is not None:
-            self._retired.append(old.fetcher)
+            self._retired.append((old.robots, old.fetcher))
             old.ledgers.discoverer, old.ledgers.disallowed = discoverer, robots.disallowed
-            old.record, old.visitor, old.fetcher, old.read_at = record, visitor, fetcher, time.monotonic()
+            old.record, old.visitor, old.read_at = record, visitor, time.monotonic()
+            old.robots, old.fetcher = robots, fetcher
             return old
-        context = Context(record, visitor, Ledgers(crawl, archive, discoverer, robots.disallowed), fetcher)
+        context = Context(record, visitor, Ledgers(crawl, archive, discoverer, robots.disallowed), robots, fetcher)
         self._contexts[crawl] = context
         return context
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable
 
@@ -24,6 +23,7 @@ from crawler.fetched import ParsedPage, Response
 from crawler.model import Lease, Verdict, dead, defer, done, skipped
 from crawler.model import retry as try_again
 from crawler.parser import Parser
+from crawler.redirect import REDIRECTS, redirect_target
 from crawler.robots_keeper import RobotsKeeper, Unreachable
 from crawler.sniff import is_html
 from crawler.state.port import CrawlState
@@ -39,8 +39,6 @@ LONGEST_WAIT = 30.0
 
 LATE = 0.1
 """Seconds beyond its interval after which an unused turn is void."""
-
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Visit(msgspec.Struct, kw_only=True, gc=False):
@@ -166,18 +164,6 @@ class Visitor:
                 wait = retry.backoff(str(status), lease.attempt, jitter=random.random())  # noqa: S311
             await self._state.hold(lease.gate, until=now + wait)
         return self._again(lease, f"http-{status}", error, None if wait is None else now + wait)
-
-
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-
-
-def redirect_target(response: Response) -> str | None:
-    """Where a redirect leads, resolved against the page; None for no target that can be fetched (RFC 9110 10.2.2)."""
-    location = response.header(b"location")
-    if not location:
-        return None
-    # Raw bytes beyond ASCII are percent-encoded one by one, whatever encoding the server meant.
-    return urls.resolve(_NOT_ASCII.sub(lambda match: f"%{ord(match[0]):02X}", location), response.url)
 
 
 async def pause_until(at: float, stopping: asyncio.Event) -> bool:
