@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from crawler.archive.stores import open_store
+from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import out, table, verdict
 from crawler.entrypoints.status import status_of
-from crawler.entrypoints.worker import worker_name
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
 from crawler.state.port import CrawlState

@@ -15,11 +15,11 @@ import msgspec
 
 from crawler.archive.merge import merge
 from crawler.archive.stores import open_store
+from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.places import store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import Progress
 from crawler.entrypoints.status import status_of
-from crawler.entrypoints.worker import on_stop_signals, worker_name
 from crawler.errors import CrawlerError, UsageError
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state

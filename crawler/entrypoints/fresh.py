@@ -10,9 +10,9 @@ import click
 
 from crawler.archive.folder import crawl_folder
 from crawler.archive.stores import open_store
+from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import STATE_FILE, store_address
 from crawler.entrypoints.status import ALIVE
-from crawler.entrypoints.worker import worker_name
 from crawler.errors import UsageError
 from crawler.state.sqlite import SqliteState
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-import signal
-import socket
 import sys
 from collections.abc import Callable
 
 from crawler.archive.stores import open_store
+from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.errors import UsageError
 from crawler.loop import Exit, Worker
 from crawler.state.open import open_state
-
-
-def worker_name() -> str:
-    """A name unique in the fleet, fit for a file name: it begins the archive's segments."""
-    host = "".join(c if c.isalnum() else "-" for c in socket.gethostname().lower())[:24]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 async def work(
@@ -55,13 +47,6 @@ async def work(
         return await worker.run()
     finally:
         await state.close()
-
-
-def on_stop_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` on every SIGTERM and SIGINT from now on."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
 
 
 def _on_end_of_input(stop: Callable[[], None]) -> None:
