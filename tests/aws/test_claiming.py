@@ -9,8 +9,9 @@ import time
 import msgspec
 import pytest
 
+from crawler.config import CrawlSettings
 from crawler.errors import UsageError
-from crawler.model import Added, Priority, Settled, defer, done, retry
+from crawler.model import Added, CrawlRecord, Priority, Settled, defer, done, retry
 from crawler.state.aws import claiming
 from crawler.state.aws.records import Message, encode
 from crawler.state.aws.state import AwsState
@@ -184,9 +185,12 @@ async def test_lanes_are_claimed_best_first_and_none_starves(state: AwsState) ->
 
 async def test_a_worker_of_one_crawl_puts_the_others_pages_back(opening: Open, place: Place) -> None:
     state = await opening()
+    await state.create(CrawlRecord(id="another", started_at=time.time(), settings=CrawlSettings()))
     await state.add("c", pages(2))
     assert await state.claim(5, "another") == []
     assert place.depth() == (0, 0, 2)
+    with pytest.raises(UsageError):
+        await state.claim(5, "none")
 
 
 async def test_what_a_cancelled_claim_received_is_given_back(opening: Open, place: Place) -> None:

@@ -6,6 +6,7 @@ import itertools
 import time
 
 from crawler.model import Added, Phase, Settled, dead, defer, done, retry, skipped
+from crawler.state.aws.gate import HORIZON
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
 from tests.aws.places import Place, page, pages
@@ -66,5 +67,5 @@ async def test_rate_paces_a_gate_over_two_workers(opening: Open) -> None:
     leases = [*await one.claim(10), *await two.claim(10), *await one.claim(10)]
     starts = sorted(lease.start_at for lease in leases)
     assert all(later - earlier >= 0.499 for earlier, later in itertools.pairwise(starts))
-    assert len(starts) >= 10
-    assert starts[-1] <= time.time() + 5
+    assert len(starts) >= 6
+    assert starts[-1] <= time.time() + HORIZON

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
+from crawler.state.aws import claiming, lanes
 from crawler.state.aws.state import AwsState
 from crawler.state.port import CrawlState
 from tests.aws.places import Place
@@ -39,6 +40,7 @@ class AwsBackend:
         Difference.DUPLICATE_LEASE: "SQS delivers at least once, and a page sent again has two messages",
         Difference.PARTIAL_CLAIM: "SQS answers what it finds, in no order; only the lanes are in order",
         Difference.APPROXIMATE_COUNTS: "counters and queue depths are sums that a crash can leave behind",
+        Difference.OWN_LEASE: "the visibility timeout of the queues is the lease",
         Difference.NO_RELEASE: "whose messages are in flight only SQS knows, and it does not tell",
     }
 
@@ -46,6 +48,10 @@ class AwsBackend:
         self._emulator = emulator
         self._place = Place(emulator, lease=LEASE)
         self._handles: list[AwsState] = []
+        # Polls and rests short enough for a test to find out three times, within a lease, that there is nothing.
+        self._patches = [mock.patch.multiple(lanes, POLL=1, REST=0.5), mock.patch.object(claiming, "LONGEST_REST", 0.5)]
+        for patch in self._patches:
+            patch.start()
 
     async def open(self, worker: str = "worker-1") -> CrawlState:
         with mock.patch.dict(os.environ, self._emulator.environment):
@@ -62,6 +68,8 @@ class AwsBackend:
     async def close(self) -> None:
         for handle in self._handles:
             await handle.close()
+        for patch in self._patches:
+            patch.stop()
         self._place.remove()
 
 

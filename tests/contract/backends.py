@@ -33,6 +33,8 @@ class Difference(StrEnum):
     """A claim may answer fewer pages than are claimable (the suite then claims again), and in no order but priority."""
     APPROXIMATE_COUNTS = "approximate-counts"
     """`counts` may lag behind and says `exact=False`; `hosts` may be 0."""
+    OWN_LEASE = "own-lease"
+    """The lease lasts as long as the state says, whatever the crawl's settings ask for."""
     NO_RELEASE = "no-release"
     """`release` answers 0; the leases expire."""
 
@@ -119,7 +121,14 @@ async def _sqlite_memory(_: Path) -> Backend:
     return SqliteBackend(":memory:")
 
 
+async def _aws(folder: Path) -> Backend:
+    from tests.contract.aws_backend import make
+
+    return await make(folder)
+
+
 ROWS: tuple[Row, ...] = (
     Row("sqlite-file", _sqlite_file),
     Row("sqlite-memory", _sqlite_memory),
+    Row("aws", _aws, (pytest.mark.emulator,)),
 )

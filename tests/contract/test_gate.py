@@ -56,6 +56,7 @@ async def test_many_workers_together_keep_the_rate(backend: Backend) -> None:
 
 
 async def test_the_hosts_of_one_claim_do_not_wait_for_each_other(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
     state = await backend.open()
     await new_crawl(state, backend, rate=1.0)
     await state.add(CRAWL, [page for number in range(8) for page in pages(3, f"h{number}.example")])

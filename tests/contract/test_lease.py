@@ -36,6 +36,7 @@ async def test_each_page_is_handed_out_once_while_its_lease_lives(backend: Backe
 
 
 async def test_a_lease_says_how_long_it_lasts(backend: Backend) -> None:
+    needs(backend, Difference.OWN_LEASE)
     state = await backend.open()
     await new_crawl(state, backend, lease=60.0)
     await state.add(CRAWL, pages(1))
@@ -172,6 +173,7 @@ async def test_a_heartbeat_keeps_a_lease(backend: Backend) -> None:
 
 
 async def test_a_claim_for_one_crawl_leaves_the_others_alone(backend: Backend) -> None:
+    needs(backend, Difference.OWN_LEASE)
     state = await backend.open()
     await new_crawl(state, backend, "one")
     await new_crawl(state, backend, "two")

@@ -68,21 +68,20 @@ class Adding:
         known = await self._visited.read(list(asked))
         new = await self._insert(crawl, [page for pk, page in asked.items() if pk not in known], known)
         # What an earlier call of ours recorded and could not send is new as far as its caller knows.
-        new |= {pk: entry for pk, entry in known.items() if self._ours(entry)}
+        adopted = {pk: self._unsent.pop(pk) for pk, entry in known.items() if self._ours(entry)}
+        self._count(crawl, [*new.values(), *(known[pk] for pk, unsent in adopted.items() if not unsent.counted)])
+        new |= {pk: known[pk] for pk in adopted}
         sending = [(entry, asked[pk]) for pk, entry in new.items() if entry.phase is Phase.PENDING]
         sending += [
             (entry, asked[pk]) for pk, entry in known.items() if pk not in new and self._again(entry, asked[pk])
         ]
         try:
-            self._count(crawl, new)
             await self._crawls.pay(crawl)
             if queue:
                 await self.send(crawl, [_message(crawl, entry, page) for entry, page in sending])
         except BaseException:
             self._unsent |= {pk: Unsent(entry.stamp, counted=True) for pk, entry in new.items()}
             raise
-        for pk in new:
-            self._unsent.pop(pk, None)
         return _answers(crawl, pages, asked, new, known)
 
     async def _insert(self, crawl: str, pages: Sequence[Page], known: dict[str, Record]) -> dict[str, Record]:
@@ -111,11 +110,9 @@ class Adding:
         mine = may_be_unqueued and entry.parent == _parent(page)
         return mine and entry.phase is Phase.PENDING and entry.pk not in self._held
 
-    def _count(self, crawl: str, new: dict[str, Record]) -> None:
-        uncounted = [entry for pk, entry in new.items() if pk not in self._unsent or not self._unsent[pk].counted]
-        skips = sum(entry.phase is Phase.SKIPPED for entry in uncounted)
-        self._crawls.owe(crawl, discovered=len(uncounted), skipped=skips)
-        self._unsent |= {entry.pk: Unsent(entry.stamp, counted=True) for entry in uncounted}
+    def _count(self, crawl: str, entries: Sequence[Record]) -> None:
+        skips = sum(entry.phase is Phase.SKIPPED for entry in entries)
+        self._crawls.owe(crawl, discovered=len(entries), skipped=skips)
 
     async def send(self, crawl: str, messages: Sequence[Message]) -> None:
         """Queue pages that are recorded. One that SQS will never take ends as skipped, for all to see."""

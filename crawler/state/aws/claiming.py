@@ -21,7 +21,7 @@ from crawler.state.aws.adding import Adding
 from crawler.state.aws.client import Aws, together
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.crawls import key as crawl_key
-from crawler.state.aws.gate import HORIZON, Gates
+from crawler.state.aws.gate import Gates
 from crawler.state.aws.gate import key as gate_key
 from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
@@ -33,7 +33,7 @@ from crawler.state.aws.table import Record, Visited, record
 
 log = logging.getLogger(__name__)
 
-ELSEWHERE = 30
+ELSEWHERE = 2
 """Seconds for which a page of a crawl that this worker does not serve is put aside."""
 
 NEAR_LIMIT = 5
@@ -105,12 +105,14 @@ class Claiming:
         await self._give_back([lease.token for lease in leases])
 
     async def _claim(self, limit: int, crawl: str | None) -> list[Lease]:
+        if crawl is not None:
+            await self._crawls.known(crawl)
         if limit < 1:
             return []
         if self._closed:
             # Only closed hosts last time: the same again at once would send them round and round.
             await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
-        received = await self._lanes.receive(limit)
+        received = await self._lanes.receive(limit, patient=not self._closed)
         try:
             leases = await self._sort(received, crawl) if received else []
         except StateUnavailable:
@@ -140,7 +142,7 @@ class Claiming:
                 aside.append(_aside(job, now + ELSEWHERE))
             elif limit:
                 leases.append(_lease(job, now, limit))
-            elif job.page.not_before > now + HORIZON:
+            elif job.page.not_before > now:
                 aside.append(_aside(job, job.page.not_before))
             elif room <= len(ready[job.page.crawl]):
                 aside.append(_aside(job, now + NEAR_LIMIT))
@@ -151,7 +153,8 @@ class Claiming:
             leases += [_lease(job, starts[job.page.pk]) for job in jobs if job.page.pk in starts]
             interval = self._interval(name)
             closed = [job for job in jobs if job.page.pk not in starts]
-            aside += [_aside(job, self._aside.when(job.page.gate, interval)) for job in closed]
+            end = self._end(name)
+            aside += [_aside(job, min(end, self._aside.when(job.page.gate, interval))) for job in closed]
         ids = {job.page.pk: job.received.id for job in live}
         for lease in leases:
             pk = f"{lease.crawl}#{lease.digest.hex()}"
@@ -228,13 +231,20 @@ class Claiming:
         if seen is None:
             return "", 0.0
         settings = seen.record.settings
-        if settings.max_time is not None and now >= seen.record.started_at + settings.max_time:
+        if now >= self._end(crawl):
             return "max-time", 0.0
         if settings.max_pages is None:
             return "", float("inf")
         if seen.done >= settings.max_pages:
             return "max-pages", 0.0
         return "", settings.max_pages - seen.done - self._held.count(crawl)
+
+    def _end(self, crawl: str) -> float:
+        """When the crawl's time is up: until then its pages may wait, and then they are to come back."""
+        seen = self._crawls.seen(crawl)
+        if seen is None or seen.record.settings.max_time is None:
+            return float("inf")
+        return seen.record.started_at + seen.record.settings.max_time
 
     def _interval(self, crawl: str) -> float:
         seen = self._crawls.seen(crawl)

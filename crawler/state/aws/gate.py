@@ -11,6 +11,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -18,8 +19,9 @@ from crawler.errors import StateUnavailable
 from crawler.state.aws.client import Aws, Refused
 from crawler.state.aws.records import Item, micros, n, number, s
 
-HORIZON = 5.0
-"""Seconds ahead for which a claim takes turns. Pages whose turn is farther go back to the queue."""
+HORIZON = 3.0
+"""Seconds ahead for which a claim takes turns. Pages whose turn is farther go back to the queue; so do all while a gate
+is held."""
 
 FRESH = 1.0
 """Seconds for which a gate that was read is obeyed without reading it again, where no turn need be taken."""
@@ -30,7 +32,7 @@ KEPT = 7 * 24 * 3600
 REMEMBERED = 50_000
 """Gates in memory."""
 
-RACES = 20
+RACES = 50
 """Lost races after which a caller gives up for now."""
 
 
@@ -53,6 +55,7 @@ class Gates:
     def __init__(self, aws: Aws, table: str, clock: Callable[[], float]) -> None:
         self._aws, self.table, self._clock = aws, table, clock
         self._seen: OrderedDict[str, Gate] = OrderedDict()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def stale(self, gate: str) -> bool:
         """Whether the gate should be read before it is judged."""
@@ -65,23 +68,28 @@ class Gates:
         seen = Gate(number(item, "last"), number(item, "interval"), number(item, "held"), self._clock())
         return self._remember(gate, seen)
 
-    async def take(self, gate: str, turns: int, interval: float, horizon: float = HORIZON) -> list[float]:
-        """Take at most `turns` turns that start within `horizon` seconds; answers their starts, in order.
+    async def take(self, gate: str, turns: int, interval: float, *, anyway: bool = False) -> list[float]:
+        """Take at most `turns` turns that start within the horizon (`anyway`: all); answers their starts, in order.
 
         `interval` is the crawl's; the gate's own counts where it is larger. Where both are 0 no turn is needed: the
         answer is when the gate opens, for all, and nothing is written.
         """
+        # Tasks of one process wait for each other: they would only make each other lose.
+        async with self._locks.setdefault(gate, asyncio.Lock()):
+            return await self._take(gate, turns, interval, anyway)
+
+    async def _take(self, gate: str, turns: int, interval: float, anyway: bool) -> list[float]:
         seen = self._seen.get(gate) or self.note(gate, None)
         for race in range(RACES):
             now = micros(self._clock())
             step = max(micros(interval), seen.interval)
             first = seen.opens(step, now)
-            latest = now + micros(horizon)
-            if first > latest:
+            latest = now + micros(HORIZON)
+            if not anyway and (first > latest or seen.held > now):
                 return []
             if not step:
                 return [first / 1_000_000] * turns
-            fit = min(turns, (latest - first) // step + 1)
+            fit = turns if anyway else min(turns, (latest - first) // step + 1)
             last = first + (fit - 1) * step
             try:
                 await self._move(gate, seen, last)
@@ -96,17 +104,18 @@ class Gates:
         raise StateUnavailable(f"too many workers want turns at the gate of {gate}")
 
     def outlook(self, gate: str, interval: float) -> tuple[float, float]:
-        """When the gate opens next, and the seconds between its turns, as far as is known here."""
+        """From when on a claim may take the gate's next turn, and the seconds between its turns, as known here."""
         seen = self._seen.get(gate, Gate())
         step = max(micros(interval), seen.interval)
-        return seen.opens(step, micros(self._clock())) / 1_000_000, step / 1_000_000
+        opens = seen.opens(step, micros(self._clock())) / 1_000_000
+        return max(opens - HORIZON / 2, seen.held / 1_000_000), step / 1_000_000
 
     async def turn(self, gate: str, interval: float) -> float:
         """Take one turn, however far away; answers its start."""
         if not interval and self.stale(gate):
             items = await self._aws.items([(self.table, key(gate))])
             self.note(gate, items.get((self.table, key(gate))))
-        return (await self.take(gate, 1, interval, horizon=float(10**9)))[0]
+        return (await self.take(gate, 1, interval, anyway=True))[0]
 
     async def hold(self, gate: str, until: float, interval: float | None) -> None:
         """Raise `held` (never lowers it) and set the gate's own interval. Both may be repeated."""

@@ -48,8 +48,8 @@ class Lanes:
             if lane.number == self._queues.lane(priority):
                 lane.rests_until = 0.0
 
-    async def receive(self, limit: int) -> list[Received]:
-        """At most `limit` messages, best lane first; waits up to POLL seconds for the first when all lanes rest."""
+    async def receive(self, limit: int, *, patient: bool) -> list[Received]:
+        """At most `limit` messages, best lane first; if `patient`, waits up to POLL seconds for a first one."""
         self._claims += 1
         received: list[Received] = []
         for lane in self._order():
@@ -58,7 +58,7 @@ class Lanes:
                 received += await self._wave(lane, limit - len(received))
         if not received:
             normal = self._queues.lane(1)
-            received = await self._queues.receive(normal, min(limit, BATCH), POLL)
+            received = await self._queues.receive(normal, min(limit, BATCH), POLL if patient else 0)
             if received:
                 self.wake(1)
         return received

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from crawler.errors import StateUnavailable
-from crawler.state.aws.gate import HORIZON, Gates
+from crawler.state.aws.gate import Gates
 from crawler.state.aws.queue import LONGEST_DELAY, Outgoing, Queues
 from crawler.state.aws.records import Message, encode, group
 
@@ -55,7 +55,7 @@ class PutAside:
         """
         now = self._clock()
         try:
-            refused = await self._queues.send([outgoing(entry.page, entry.at - HORIZON / 2, now) for entry in aside])
+            refused = await self._queues.send([outgoing(entry.page, entry.at, now) for entry in aside])
             if refused:
                 log.warning("SQS refused %d pages that it had held before: they stay where they are", len(refused))
                 return

@@ -139,6 +139,7 @@ class AwsState:
     # ---------------------------------------------------------------- what the fleet knows
 
     async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
+        await self._crawls.known(crawl)
         return await self._scope.has(crawl, sites)
 
     async def recall(self, names: Sequence[str]) -> list[bytes | None]:
@@ -186,6 +187,7 @@ class AwsState:
         return await self._completion.complete(crawl)
 
     async def ledger(self, crawl: str) -> AsyncIterator[PageState]:
+        await self._crawls.read(crawl)
         async for entry in self._visited.scan(crawl):
             yield table.state(entry)
 
