@@ -106,10 +106,12 @@ async def test_a_crawl_is_complete_when_nothing_is_pending_leased_or_delayed(bac
     await state.settle([(await take_one(state), done())])
     assert (await state.crawls())[0].completed_at is None
     assert await state.complete(CRAWL)
-    assert await state.complete(CRAWL)
     completed_at = (await state.crawls())[0].completed_at
     assert completed_at is not None
     assert completed_at <= backend.now()
+    await backend.advance(1)
+    assert await state.complete(CRAWL)
+    assert (await state.crawls())[0].completed_at == completed_at
 
 
 async def test_a_new_page_opens_a_completed_crawl_again_and_a_known_one_does_not(backend: Backend) -> None:

@@ -98,6 +98,29 @@ async def test_a_page_tried_again_keeps_its_priority_and_depth(backend: Backend)
     assert (again.depth, again.priority, again.attempt, again.receives) == (4, Priority.LOW, 2, 2)
 
 
+async def test_a_page_that_came_back_and_failed_has_no_precedence_left(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
+    state = await backend.open()
+    await new_crawl(state, backend, lease=5.0)
+    await state.add(CRAWL, [page("/deep", depth=3)])
+    await take_one(state)
+    await backend.advance(6)
+    await state.settle([(await take_one(state), retry(0, "timeout", ""))])
+    await state.add(CRAWL, pages(1))
+    assert paths(await state.claim(2)) == ["a.example/0", "a.example/deep"]
+
+
+async def test_hosts_that_wait_hide_none_that_need_not(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
+    state = await backend.open()
+    await new_crawl(state, backend, rate=0.1)
+    for number in range(20):
+        await state.add(CRAWL, pages(3, f"h{number}.example", priority=Priority.HIGH))
+    assert len(await state.claim(40)) == 20
+    await state.add(CRAWL, [page("/", "late.example", priority=Priority.LOW)])
+    assert paths(await state.claim(2)) == ["late.example/"]
+
+
 async def test_no_more_pages_than_the_limit_are_answered(backend: Backend) -> None:
     needs(backend, Difference.APPROXIMATE_COUNTS)
     state = await backend.open()

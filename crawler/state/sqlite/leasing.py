@@ -1,7 +1,7 @@
 """The life of a lease: written, extended, settled, or given back when it expires.
 
-A lease's token is the page's row and the fence that the claim raised. A settlement raises the fence too, so a token
-counts once: what comes with an old one is LOST, whether the page was handed on, finished or settled before.
+A lease's token is the page's row and the fence that the claim raised. It counts while the page is leased under that
+fence: after that every call with it is LOST, whether the page was handed on, given back, finished or settled before.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
             if phase == PENDING:
                 queued.add(lane)
         db.execute(
-            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, fence = fence + 1, receives = 0, worker = NULL,"
+            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = 0, worker = NULL,"
             " failures = failures + ?, reason = ?, error = ? WHERE id = ?",
             (
                 phase,

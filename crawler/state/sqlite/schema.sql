@@ -49,7 +49,7 @@ CREATE TABLE page (
     rank INTEGER NOT NULL,
     phase INTEGER NOT NULL,                 -- 0 pending, 1 leased, 2 done, 3 skipped, 4 dead, 5 delayed
     wakes_at REAL,                          -- end of the lease or of the delay
-    fence INTEGER NOT NULL DEFAULT 0,       -- raised by every lease and every settlement
+    fence INTEGER NOT NULL DEFAULT 0,       -- raised by every lease
     failures INTEGER NOT NULL DEFAULT 0,
     receives INTEGER NOT NULL DEFAULT 0,
     found_at REAL NOT NULL,
