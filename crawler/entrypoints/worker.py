@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from crawler.archive.stores import open_store
-from crawler.entrypoints.identity import on_stop_signals, worker_name
+from crawler.entrypoints.identity import on_stop_signals, tune_memory, worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.errors import UsageError
 from crawler.loop import Exit, Worker
@@ -28,6 +28,7 @@ async def work(
     """Open state and store, work until stopped or complete, close. `supervised`: stop when standard input ends, so
     that no worker outlives the process that started it."""
     name = name or worker_name()
+    tune_memory()
     state = await open_state(address, worker=name)
     try:
         record = await pick_crawl(state, crawl) if crawl else None
