@@ -9,6 +9,7 @@ import pytest
 
 from crawler.config import CrawlSettings, crawl_settings
 from crawler.model import CrawlRecord
+from crawler.state.aws import client, lanes
 from crawler.state.aws.state import AwsState
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
@@ -57,3 +58,19 @@ async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     yield proxy
     await proxy.stop()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries once, batches are repeated a few times, and an empty queue is believed at once."""
+    retries = {"mode": "standard", "total_max_attempts": 1}
+    monkeypatch.setattr(client, "TIMES", {**client.TIMES, "read_timeout": 1, "retries": retries})
+    monkeypatch.setattr(client, "ROUNDS", 3)
+    monkeypatch.setattr(lanes, "POLL", 0)
+
+
+@pytest.fixture
+def retrying(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries twice."""
+    retries = {"mode": "standard", "total_max_attempts": 2}
+    monkeypatch.setattr(client, "TIMES", {**client.TIMES, "retries": retries})

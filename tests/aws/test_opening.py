@@ -11,7 +11,7 @@ import pytest
 from crawler.errors import CrawlerError, StateMismatch, StateMissing, StateUnavailable, UsageError
 from crawler.state.aws import state as aws_state
 from crawler.state.aws.address import Names, parse
-from crawler.state.aws.queue import Outgoing, _packed
+from crawler.state.aws.queue import Outgoing, packed
 from crawler.state.aws.records import group
 from crawler.state.aws.state import AwsState
 from crawler.state.open import open_state
@@ -146,6 +146,6 @@ def test_other_gates_are_hashed(gate: str) -> None:
 
 def test_batches_are_cut_by_count_and_by_bytes() -> None:
     small = [Outgoing(1, "x", "g") for _ in range(21)]
-    assert [len(batch) for batch in _packed(small)] == [10, 10, 1]
+    assert [len(batch) for batch in packed(small)] == [10, 10, 1]
     large = [Outgoing(1, "x" * 100_000, "g") for _ in range(5)]
-    assert [len(batch) for batch in _packed(large)] == [2, 2, 1]
+    assert [len(batch) for batch in packed(large)] == [2, 2, 1]

@@ -39,6 +39,9 @@ ELSEWHERE = 2
 NEAR_LIMIT = 5
 """Seconds for which a page is put aside that may or may not fit under max_pages once others have ended."""
 
+OUTAGE = 10
+"""Seconds for which pages are put aside when their records cannot be read."""
+
 LONGEST_REST = 2.0
 """Seconds a claim rests at most after claims that found only closed gates."""
 
@@ -99,10 +102,13 @@ class Claiming:
             self._unclaimed += task.result()
 
     async def close(self) -> None:
-        """Give back what was received and never handed out."""
+        """Give back what was received and never handed out: visible at once, though it counts as a delivery."""
         await asyncio.gather(*self._running, return_exceptions=True)
         leases, self._unclaimed = self._unclaimed, []
-        await self._give_back([lease.token for lease in leases])
+        try:
+            await self._queues.change([lease.token for lease in leases], 0)
+        except StateUnavailable as error:
+            log.info("%d messages stay invisible until their leases expire: %s", len(leases), error)
 
     async def _claim(self, limit: int, crawl: str | None) -> list[Lease]:
         if crawl is not None:
@@ -113,22 +119,26 @@ class Claiming:
             # Only closed hosts last time: the same again at once would send them round and round.
             await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
         received = await self._lanes.receive(limit, patient=not self._closed)
+        leases: list[Lease] = []
+        aside: list[Aside] = []
+        drop: list[str] = []
         try:
-            leases = await self._sort(received, crawl) if received else []
+            leases, aside, drop = await self._sort(received, crawl)
         except StateUnavailable:
-            await self._give_back([message.token for message in received])
+            # The tables are away. Left to expire, the messages would be dead letters after a few such deliveries.
+            pages = [(decode(message.body), message) for message in received]
+            jobs = [Job(page, message) for page, message in pages if isinstance(page, Message)]
+            aside = [_aside(job, self._clock() + OUTAGE) for job in jobs]
             raise
-        self._closed = min(self._closed + 1, 10) if received and not leases else 0
+        finally:
+            await self._aside.put(aside, drop)
+        self._closed = min(self._closed + 1, 10) if aside and not leases else 0
         return leases
 
-    async def _give_back(self, tokens: Sequence[str]) -> None:
-        """Make messages visible at once. Only where there is no other way: it counts as a delivery."""
-        try:
-            await self._queues.change(tokens, 0)
-        except StateUnavailable as error:
-            log.info("%d messages stay invisible until their leases expire: %s", len(tokens), error)
-
-    async def _sort(self, received: Sequence[Received], crawl: str | None) -> list[Lease]:
+    async def _sort(
+        self, received: Sequence[Received], crawl: str | None
+    ) -> tuple[list[Lease], list[Aside], list[str]]:
+        """Leases, pages to put aside, and the tokens of messages that are for nobody."""
         jobs, drop = await self._read(received)
         live = await self._live(jobs, await self._look_up(jobs), drop)
         live.sort(key=lambda job: (job.page.priority, job.page.depth, job.page.found))
@@ -159,8 +169,7 @@ class Claiming:
         for lease in leases:
             pk = f"{lease.crawl}#{lease.digest.hex()}"
             self._held.add(pk, ids[pk], lease.expires_at)
-        await self._aside.put(aside, drop)
-        return leases
+        return leases, aside, drop
 
     async def _read(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
         """Pages from messages, those of plain seeds among them, and the tokens of messages that are neither."""

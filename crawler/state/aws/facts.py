@@ -114,14 +114,16 @@ class Fleet:
         self._latest[beat.worker] = beat
         if beat.at and now - self._written.get(beat.worker, 0.0) < BEAT_EVERY:
             return
-        self._written[beat.worker] = now
         item = {"pk": s(_worker(beat.worker)), "beat": s(msgspec.json.encode(beat).decode())}
         item |= {"ttl": n(int(now + LISTED))}
         calls = [self._ask(self._aws.dynamodb.put_item(TableName=self._table, Item=item))]
-        if now - self._listed.get(beat.worker, 0.0) > LISTED / 4:
-            self._listed[beat.worker] = now
+        entering = now - self._listed.get(beat.worker, 0.0) > LISTED / 4
+        if entering:
             calls.append(self._list("ADD", [beat.worker]))
         await together(calls)
+        self._written[beat.worker] = now
+        if entering:
+            self._listed[beat.worker] = now
         if now - self._counted_at > ALIVE:
             self._counted_at = now
             self.size = max(1, len(await self.workers()))

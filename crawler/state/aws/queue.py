@@ -88,7 +88,7 @@ class Queues:
         lanes: dict[int, list[Outgoing]] = defaultdict(list)
         for message in outgoing:
             lanes[self.lane(message.lane)].append(message)
-        await together([self._send(lane, batch, refused) for lane, all_ in lanes.items() for batch in _packed(all_)])
+        await together([self._send(lane, batch, refused) for lane, all_ in lanes.items() for batch in packed(all_)])
         return refused
 
     async def _send(self, lane: int, batch: list[Outgoing], refused: list[Outgoing]) -> None:
@@ -208,7 +208,7 @@ def _final(code: str, sender_fault: bool) -> bool:
     return code in GONE or code in NOT_IN_FLIGHT or (sender_fault and code not in THROTTLED)
 
 
-def _packed(messages: list[Outgoing]) -> Iterator[list[Outgoing]]:
+def packed(messages: list[Outgoing]) -> Iterator[list[Outgoing]]:
     """Cut into batches by count and by bytes; order is kept."""
     batch: list[Outgoing] = []
     size = 0
