@@ -7,7 +7,7 @@ PIP    := -q --disable-pip-version-check --no-input
 
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-.PHONY: help demo test check synth bench setup clean
+.PHONY: help demo test check synth bench chaos setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make check   format, lint and types"
 	@echo "make synth   synthesize the AWS stack into cdk.out/ (no account needed)"
 	@echo "make bench   CPU a page beside a naive loop; AWS requests a page"
+	@echo "make chaos   5,000 pages on each backend while workers are killed"
 	@echo "make clean   remove what these made"
 
 # ---------------------------------------------------------------- environments
@@ -35,7 +36,7 @@ $(VENV)/.all: requirements/all.lock pyproject.toml | $(BIN)/python
 	$(BIN)/pip install $(PIP) --no-deps -e .
 	@touch $@ $(VENV)/.base
 
-# The AWS emulator pins another botocore, so it lives by itself.
+# What the tests start as servers: the AWS emulator (it pins another botocore) and a Redis for where there is none.
 .venv-emulator/.done: requirements/emulator.lock
 	$(PYTHON) -m venv .venv-emulator
 	.venv-emulator/bin/pip install $(PIP) --require-hashes -r requirements/emulator.lock
@@ -63,6 +64,9 @@ synth: $(VENV)/.all
 bench: setup
 	$(BIN)/python -m bench.run crawl
 	$(BIN)/python -m bench.run aws
+
+chaos: setup
+	$(BIN)/python -m tests.chaos
 
 clean:
 	rm -rf $(VENV) .venv-emulator .cache cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-crawl
