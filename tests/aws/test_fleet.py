@@ -119,3 +119,12 @@ async def test_a_worker_killed_between_record_and_counter_leaves_the_crawl_able_
     assert await state.complete("c")
     counts = await state.counts("c")
     assert (counts.discovered, counts.done, counts.exact) == (2, 2, True)
+
+
+async def test_a_goodbye_is_written_at_once(opening: Open) -> None:
+    one, two = await opening("one"), await opening("two")
+    await one.beat(Beat(worker="one", at=time.time()))
+    assert [beat.worker for beat in await two.workers()] == ["one"]
+    await one.beat(Beat(worker="one", at=0.0))
+    assert await two.workers() == []
+    assert await one.workers() == []

@@ -122,7 +122,9 @@ class Fleet:
             calls.append(self._list("ADD", [beat.worker]))
         await together(calls)
         self._written[beat.worker] = now
-        if entering:
+        if not beat.at:
+            self._listed.pop(beat.worker, None)  # whoever asks next takes the name off the list
+        elif entering:
             self._listed[beat.worker] = now
         if now - self._counted_at > ALIVE:
             self._counted_at = now
