@@ -154,13 +154,40 @@ class Phase(StrEnum):
     DEAD = "dead"
 
 
+HISTORY = 8
+"""Failures of a page that are kept, the latest ones."""
+
+ERROR_LENGTH = 200
+"""Characters kept of an error in a page's history."""
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One failed attempt: when it ended, its reason in a word, its error in a line."""
+
+    at: float
+    reason: str
+    error: str
+
+
 class PageState(msgspec.Struct, frozen=True, gc=False):
-    """One line of the ledger, as `CrawlState.ledger` yields it."""
+    """One line of the ledger, as `CrawlState.ledger` yields it.
+
+    `reason` and `error` are those of a skipped or dead page. `failures` are its latest failed attempts, oldest first
+    (at most HISTORY), `attempts` counts all of them. `parent` is the digest of the page it was found on, None for a
+    seed.
+    """
 
     digest: bytes
     url: str
     phase: Phase
     reason: str = ""
+    error: str = ""
+    gate: str = ""
+    depth: int = 0
+    attempts: int = 0
+    discovered_at: float = 0.0
+    parent: bytes | None = None
+    failures: tuple[Failure, ...] = ()
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -186,7 +213,8 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A crawl on a state. `store` is where its archive lies, as given to `--store`."""
+    """A crawl on a state. `store` is where its archive lies, as given to `--store`; `amended_at` is when its settings
+    were last replaced (0: never)."""
 
     id: str
     started_at: float
@@ -194,6 +222,7 @@ class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
     completed_at: float | None = None
     updated_at: float = 0.0
+    amended_at: float = 0.0
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from crawler.config import CrawlSettings
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict
 
 
 @runtime_checkable
@@ -156,8 +156,37 @@ class CrawlState(Protocol):
         """
         ...
 
-    def ledger(self, crawl: str) -> AsyncIterator[PageState]:
-        """Every page of a crawl, in no order. Reads all of it; for `verify`."""
+    def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
+        """Every page of a crawl (in one phase, or in any), in no order. May read all of it; for `verify` and `dead`.
+
+        Unknown crawl: UsageError.
+        """
+        ...
+
+    # ---------------------------------------------------------------- repair
+
+    async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
+        """Make dead pages, by digest, claimable from a given time on, with all their attempts again.
+
+        False: the page is not dead (any more), and nothing changed; so repeating is harmless. Opens a completed crawl
+        again.
+        """
+        ...
+
+    async def sweep(self, crawl: str) -> int:
+        """Queue again what is recorded but neither queued, leased, delayed nor finished; answers how many.
+
+        It should always answer 0: such a page is the trace of a crash that nothing else has mended yet. A backend in
+        which record and queue are one can show nothing else.
+        """
+        ...
+
+    async def purge(self, crawl: str) -> None:
+        """Drop all that is known of a crawl: record, pages, scope. Gates and facts stay, they belong to all crawls.
+
+        Leases of it are LOST from now on. Large crawls are dropped in steps: if the process dies here, repeat. An
+        unknown crawl: nothing to do.
+        """
         ...
 
     async def close(self) -> None:
