@@ -91,7 +91,7 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
         )
         lanes.refresh(db, lane_of.values())
         records.add_up(db, crawl, now, changes)
-        db.execute("UPDATE crawl SET completed_at = NULL WHERE id = ? AND completed_at IS NOT NULL", (crawl,))
+        records.reopen(db, crawl)
     return answers
 
 

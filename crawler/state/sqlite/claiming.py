@@ -144,7 +144,7 @@ def _lease(db: sqlite3.Connection, now: float, work: _Work, gate: Gate, page: in
         priority=Priority(priority),
         parent_url=parent_url,
         discovered_at=found_at,
-        token=leasing.token(page, fence + 1),
+        token=leasing.token(page, fence + 1, work.crawl.id),
         attempt=failures + 1,
         receives=receives + 1,
         start_at=start,

@@ -12,13 +12,13 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavailable
+from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavailable, UsageError
 
 T = TypeVar("T")
 
@@ -115,13 +115,13 @@ class Database:
                         db.execute("ROLLBACK")
                 if durable:
                     db.execute("PRAGMA synchronous=NORMAL")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise _translated(error, self._path) from error
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             return work(self._open_connection())
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise _translated(error, self._path) from error
 
     def _close(self) -> None:
@@ -139,6 +139,16 @@ class Database:
         if self._connection is None:
             raise StateUnavailable(f"the crawl state {self._path} was closed")
         return self._connection
+
+
+@contextlib.contextmanager
+def snapshot(db: sqlite3.Connection) -> Iterator[None]:
+    """Let what is read inside be of one moment. Holds up no writer."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
 
 
 def _connect(path: str, create: bool) -> sqlite3.Connection:
@@ -205,7 +215,9 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-def _translated(error: sqlite3.Error, path: str) -> StateError:
+def _translated(error: sqlite3.Error | UnicodeEncodeError, path: str) -> StateError | UsageError:
+    if isinstance(error, UnicodeEncodeError):  # a crawl, host or worker named by bytes that were no UTF-8
+        return UsageError(f"{error.object!r} is not text")
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
             return StateMismatch(f"{path} is not a crawl state: it is not a database")

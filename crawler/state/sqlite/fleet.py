@@ -18,7 +18,7 @@ def in_scope(db: sqlite3.Connection, crawl: int, sites: Sequence[str]) -> list[b
 
 def recall(db: sqlite3.Connection, now: float, names: Sequence[str]) -> list[bytes | None]:
     query = "SELECT value FROM fact WHERE name = ? AND until > ?"
-    rows = (db.execute(query, (name, now)).fetchone() for name in names)
+    rows = (db.execute(query, (_key(name), now)).fetchone() for name in names)
     return [row and row[0] for row in rows]
 
 
@@ -30,9 +30,14 @@ def remember(db: sqlite3.Connection, now: float, name: str, value: bytes, second
     kept = db.execute(
         "INSERT INTO fact (name, value, until) VALUES (?1, ?2, ?3) ON CONFLICT (name)"
         " DO UPDATE SET value = ?2, until = ?3 WHERE NOT ?4 OR until <= ?5",
-        (name, value, now + seconds, if_absent, now),
+        (_key(name), value, now + seconds, if_absent, now),
     )
     return kept.rowcount == 1
+
+
+def _key(name: str) -> bytes:
+    """A fact's name as bytes, for it may hold anything."""
+    return name.encode("utf-8", "surrogatepass")
 
 
 def beat(db: sqlite3.Connection, now: float, sign: Beat) -> None:

@@ -11,7 +11,7 @@ _DEPTHS = 1 << 24
 _RETURNED = 1 << 26
 """What an expired lease is ahead of any page that was never handed out."""
 
-_BEST = "(SELECT rank FROM page WHERE phase = 0 AND page.lane = lane.id ORDER BY page.rank LIMIT 1)"
+BEST = "(SELECT rank FROM page WHERE phase = 0 AND page.lane = lane.id ORDER BY page.rank LIMIT 1)"
 
 
 def rank(priority: int, depth: int) -> int:
@@ -47,7 +47,7 @@ def find(db: sqlite3.Connection, crawl: int, gate: str) -> tuple[int, bool]:
 
 def refresh(db: sqlite3.Connection, lanes: Iterable[int]) -> None:
     """Bring the best rank up to date after pages of these lanes became pending."""
-    db.executemany(f"UPDATE lane SET rank = {_BEST} WHERE id = ?", [(lane,) for lane in lanes])  # noqa: S608
+    db.executemany(f"UPDATE lane SET rank = {BEST} WHERE id = ?", [(lane,) for lane in lanes])  # noqa: S608
 
 
 def last_served(db: sqlite3.Connection) -> int:
@@ -58,7 +58,7 @@ def last_served(db: sqlite3.Connection) -> int:
 def serve(db: sqlite3.Connection, numbers: Mapping[int, int]) -> None:
     """Write the number of each lane's latest lease, and its best rank now."""
     served = [(number, lane) for lane, number in numbers.items()]
-    db.executemany(f"UPDATE lane SET served = ?, rank = {_BEST} WHERE id = ?", served)  # noqa: S608
+    db.executemany(f"UPDATE lane SET served = ?, rank = {BEST} WHERE id = ?", served)  # noqa: S608
     if served:
         db.execute(
             "UPDATE crawl SET served = max(served, ?) WHERE id = (SELECT crawl FROM lane WHERE id = ?)", max(served)

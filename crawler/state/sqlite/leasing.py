@@ -1,7 +1,8 @@
 """The life of a lease: written, extended, settled, or given back when it expires.
 
-A lease's token is the page's row and the fence that the claim raised. It counts while the page is leased under that
-fence: after that every call with it is LOST, whether the page was handed on, given back, finished or settled before.
+A lease's token is the page's row, the fence that the claim raised, and the crawl's row, which is never used again
+although pages' rows are, after a purge. It counts while the page is leased under that fence: after that every call with
+it is LOST, whether the page was handed on, given back, finished, settled before or purged.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from crawler.model import Ending, Lease, Settled, Verdict
-from crawler.state.sqlite import lanes, records
+from crawler.model import Ending, Failure, Lease, Settled, Verdict
+from crawler.state.sqlite import history, lanes, records
 from crawler.state.sqlite.records import DEAD, DELAYED, DONE, PENDING, SKIPPED
 
 WOKEN_AT_ONCE = 1000
@@ -20,16 +21,19 @@ WOKEN_AT_ONCE = 1000
 _PHASES = {Ending.DONE: DONE, Ending.SKIPPED: SKIPPED, Ending.DEAD: DEAD}
 
 
-def token(page: int, fence: int) -> str:
+_FAILED = frozenset({Ending.RETRY, Ending.DEAD})
+
+
+def token(page: int, fence: int, crawl: int) -> str:
     """What a lease carries as its token."""
-    return f"{page}.{fence}"
+    return f"{page}.{fence}.{crawl}"
 
 
 def write(db: sqlite3.Connection, now: float, worker: str, leases: Sequence[Lease]) -> None:
     """Hand pending pages out, as these leases say. Their lanes' best ranks are the caller's to refresh."""
     db.executemany(
         "UPDATE page SET phase = 1, receives = receives + 1, worker = ?, wakes_at = ?, fence = ? WHERE id = ?",
-        [(worker, lease.expires_at, fence, page) for lease in leases for page, fence in [_parts(lease)]],
+        [(worker, lease.expires_at, fence, page) for lease in leases for page, fence, _ in [_parts(lease)]],
     )
     leased = Counter(lease.crawl for lease in leases)
     for name, count in leased.items():
@@ -39,11 +43,13 @@ def write(db: sqlite3.Connection, now: float, worker: str, leases: Sequence[Leas
 
 def extend(db: sqlite3.Connection, now: float, leases: Sequence[Lease]) -> list[Settled]:
     """Make live leases last from now on."""
-    lasts = {name: records.find(db, name).settings.lease for name in {lease.crawl for lease in leases}}
+    lasts: dict[str, float] = {}
     answers = []
     for lease in leases:
         row = _held(db, lease)
         if row is not None:
+            if lease.crawl not in lasts:
+                lasts[lease.crawl] = records.find(db, lease.crawl).settings.lease
             db.execute("UPDATE page SET wakes_at = ? WHERE id = ?", (now + lasts[lease.crawl], row[0]))
         answers.append(Settled.LOST if row is None else Settled.SETTLED)
     return answers
@@ -61,26 +67,19 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
             continue
         page, crawl, lane, rank = row
         if verdict.ending in _PHASES:
-            phase, wakes_at = _PHASES[verdict.ending], None
+            phase, wakes_at, reason = _PHASES[verdict.ending], None, history.text(verdict.reason) or None
             changes[crawl][verdict.ending] += 1
         else:
-            phase, wakes_at = (DELAYED, verdict.at) if verdict.at > now else (PENDING, None)
+            phase, wakes_at, reason = (DELAYED, verdict.at, None) if verdict.at > now else (PENDING, None, None)
             changes[crawl]["pending"] += 1
             if phase == PENDING:
                 queued.add(lane)
         db.execute(
-            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = 0, worker = NULL,"
-            " failures = failures + ?, reason = ?, error = ? WHERE id = ?",
-            (
-                phase,
-                wakes_at,
-                lanes.usual(rank),
-                verdict.ending is Ending.RETRY,
-                _text(verdict.reason),
-                _text(verdict.error),
-                page,
-            ),
+            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = 0, worker = NULL, reason = ? WHERE id = ?",
+            (phase, wakes_at, lanes.usual(rank), reason, page),
         )
+        if verdict.ending in _FAILED:
+            history.append(db, page, Failure(now, verdict.reason, verdict.error))
         changes[crawl]["leased"] -= 1
         changes[crawl]["bytes"] += verdict.bytes
         answers.append(Settled.SETTLED)
@@ -129,9 +128,9 @@ def release(db: sqlite3.Connection, now: float, worker: str) -> int:
     return len(held)
 
 
-def _parts(lease: Lease) -> tuple[int, int]:
-    page, _, fence = lease.token.partition(".")
-    return int(page), int(fence)
+def _parts(lease: Lease) -> tuple[int, int, int]:
+    page, fence, crawl = lease.token.split(".")
+    return int(page), int(fence), int(crawl)
 
 
 def _held(db: sqlite3.Connection, lease: Lease) -> tuple[int, int, int, int] | None:
@@ -139,10 +138,9 @@ def _held(db: sqlite3.Connection, lease: Lease) -> tuple[int, int, int, int] | N
 
     A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
     """
-    page, fence = _parts(lease)
     row: tuple[int, int, int, int] | None = db.execute(
-        "SELECT id, crawl, lane, rank FROM page WHERE id = ? AND fence = ? AND phase = 1 AND digest = ?",
-        (page, fence, lease.digest),
+        "SELECT id, crawl, lane, rank FROM page WHERE id = ? AND fence = ? AND crawl = ? AND phase = 1 AND digest = ?",
+        (*_parts(lease), lease.digest),
     ).fetchone()
     return row
 
@@ -161,8 +159,3 @@ def _give_back(db: sqlite3.Connection, now: float, held: Sequence[tuple[int, int
 def _queue_delayed(db: sqlite3.Connection, delayed: Sequence[tuple[int, int]]) -> None:
     db.executemany("UPDATE page SET phase = 0, wakes_at = NULL WHERE id = ?", [(page,) for page, _ in delayed])
     lanes.refresh(db, {lane for _, lane in delayed})
-
-
-def _text(text: str) -> str | None:
-    """A verdict's words as a column holds them: a lone surrogate, which a server can cause, has no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8") if text else None

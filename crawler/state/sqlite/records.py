@@ -10,16 +10,14 @@ import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch, UsageError
-from crawler.model import Counts, CrawlRecord, PageState, Phase
+from crawler.model import Counts, CrawlRecord
 
 PENDING, LEASED, DONE, SKIPPED, DEAD, DELAYED = range(6)
 """`page.phase`. Delayed pages count as pending."""
 
-PHASES = (Phase.PENDING, Phase.LEASED, Phase.DONE, Phase.SKIPPED, Phase.DEAD, Phase.PENDING)
-
 SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
 
-_RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at FROM crawl"
+_RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at, amended_at FROM crawl"
 _ADD_UP = f"UPDATE crawl SET updated_at = ?, {', '.join(f'{name} = {name} + ?' for name in SUMS)} WHERE id = ?"  # noqa: S608
 _settings = msgspec.json.Decoder(CrawlSettings)
 
@@ -54,13 +52,15 @@ def _decoded(settings: bytes) -> CrawlSettings:
 
 
 def find(db: sqlite3.Connection, name: str) -> Crawl:
-    """The crawl called `name`. Raises UsageError when there is none."""
+    """The crawl called `name`. Raises UsageError when there is none, or only what a purge left of it."""
     row = db.execute(
-        "SELECT id, name, started_at, settings, done, leased FROM crawl WHERE name = ?", (name,)
+        "SELECT purged, id, name, started_at, settings, done, leased FROM crawl WHERE name = ?", (name,)
     ).fetchone()
     if row is None:
         raise UsageError(f"there is no crawl {name!r} on this state")
-    return _crawl(*row)
+    if row[0]:
+        raise UsageError(f"crawl {name!r} is being purged: if that was interrupted, purge it again")
+    return _crawl(*row[1:])
 
 
 def with_pending(db: sqlite3.Connection) -> list[Crawl]:
@@ -78,9 +78,15 @@ def add_up(db: sqlite3.Connection, crawl: int, now: float, changes: Counter[str]
     db.execute(_ADD_UP, (now, *(changes[name] for name in SUMS), crawl))
 
 
+def reopen(db: sqlite3.Connection, crawl: int) -> None:
+    """A crawl with pages to fetch is not complete."""
+    db.execute("UPDATE crawl SET completed_at = NULL WHERE id = ? AND completed_at IS NOT NULL", (crawl,))
+
+
 def create(db: sqlite3.Connection, record: CrawlRecord) -> CrawlRecord:
     db.execute(
-        "INSERT INTO crawl (name, started_at, settings, store, completed_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)"
+        "INSERT INTO crawl (name, started_at, settings, store, completed_at, updated_at, amended_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING",
         (
             record.id,
@@ -89,6 +95,7 @@ def create(db: sqlite3.Connection, record: CrawlRecord) -> CrawlRecord:
             record.store,
             record.completed_at,
             record.updated_at,
+            record.amended_at,
         ),
     )
     return _record(db.execute(_RECORD + " WHERE name = ?", (record.id,)).fetchone())
@@ -101,15 +108,9 @@ def every(db: sqlite3.Connection) -> list[CrawlRecord]:
 def amend(db: sqlite3.Connection, now: float, name: str, settings: CrawlSettings) -> None:
     find(db, name)
     db.execute(
-        "UPDATE crawl SET settings = ?, updated_at = ? WHERE name = ?", (msgspec.json.encode(settings), now, name)
+        "UPDATE crawl SET settings = ?1, updated_at = ?2, amended_at = ?2 WHERE name = ?3",
+        (msgspec.json.encode(settings), now, name),
     )
-
-
-def purge(db: sqlite3.Connection, name: str) -> None:
-    for row in db.execute("SELECT id FROM crawl WHERE name = ?", (name,)).fetchall():
-        for table in ("page", "lane", "source", "scope"):
-            db.execute(f"DELETE FROM {table} WHERE crawl = ?", row)  # noqa: S608
-        db.execute("DELETE FROM crawl WHERE id = ?", row)
 
 
 def counts(db: sqlite3.Connection, name: str) -> Counts:
@@ -129,18 +130,8 @@ def complete(db: sqlite3.Connection, now: float, name: str) -> bool:
     return True
 
 
-def pages(db: sqlite3.Connection, name: str, after: int, limit: int) -> tuple[int, list[PageState]]:
-    """The next pages of a crawl in order of discovery, and what to pass as `after` for those behind them."""
-    rows = db.execute(
-        "SELECT id, digest, url, phase, reason FROM page WHERE crawl = ? AND id > ? ORDER BY id LIMIT ?",
-        (find(db, name).id, after, limit),
-    ).fetchall()
-    states = [PageState(digest, url, PHASES[phase], reason or "") for _, digest, url, phase, reason in rows]
-    return (rows[-1][0] if rows else after), states
-
-
-def _record(row: tuple[str, float, bytes, str, float | None, float]) -> CrawlRecord:
-    name, started_at, settings, store, completed_at, updated_at = row
+def _record(row: tuple[str, float, bytes, str, float | None, float, float]) -> CrawlRecord:
+    name, started_at, settings, store, completed_at, updated_at, amended_at = row
     return CrawlRecord(
         id=name,
         started_at=started_at,
@@ -148,4 +139,5 @@ def _record(row: tuple[str, float, bytes, str, float | None, float]) -> CrawlRec
         store=store,
         completed_at=completed_at,
         updated_at=updated_at,
+        amended_at=amended_at,
     )

@@ -1,4 +1,4 @@
--- Version 1. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see frontier.py).
+-- Version 1. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see lanes.py).
 
 CREATE TABLE crawl (
     id INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used again: processes remember pages by it
@@ -8,6 +8,8 @@ CREATE TABLE crawl (
     store TEXT NOT NULL,
     completed_at REAL,
     updated_at REAL NOT NULL,
+    amended_at REAL NOT NULL DEFAULT 0,     -- 0: never
+    purged INTEGER NOT NULL DEFAULT 0,      -- 1: being dropped, its pages first and this row last
     discovered INTEGER NOT NULL DEFAULT 0,  -- the ledger's sums, changed in the transaction that changes the pages
     pending INTEGER NOT NULL DEFAULT 0,
     leased INTEGER NOT NULL DEFAULT 0,
@@ -50,19 +52,20 @@ CREATE TABLE page (
     phase INTEGER NOT NULL,                 -- 0 pending, 1 leased, 2 done, 3 skipped, 4 dead, 5 delayed
     wakes_at REAL,                          -- end of the lease or of the delay
     fence INTEGER NOT NULL DEFAULT 0,       -- raised by every lease
-    failures INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,    -- failed attempts, since it was revived if it was
     receives INTEGER NOT NULL DEFAULT 0,
     found_at REAL NOT NULL,
     parent INTEGER NOT NULL,                -- id of a page; negative: of a source; 0: a seed
     url TEXT NOT NULL,
     worker TEXT,                            -- holder of the lease
-    reason TEXT,
-    error TEXT
+    reason TEXT,                            -- of a skipped or dead page
+    history BLOB                            -- the latest failed attempts as JSON; NULL: none
 );
 -- The visited set. A digest is unique in its crawl, because all adding is one writer at a time; the parent is in the
 -- index so that a known link is known without reading its page.
 CREATE INDEX page_digest ON page (crawl, digest, parent);
 CREATE INDEX page_pending ON page (lane, rank) WHERE phase = 0;
+CREATE INDEX page_dead ON page (crawl) WHERE phase = 4;
 CREATE INDEX page_timed ON page (phase, wakes_at) WHERE wakes_at IS NOT NULL;
 
 -- Parents that are no pages themselves, for the parent_url of their children.
@@ -81,7 +84,7 @@ CREATE TABLE scope (
 ) WITHOUT ROWID;
 
 CREATE TABLE fact (
-    name TEXT NOT NULL UNIQUE,
+    name BLOB NOT NULL UNIQUE,              -- UTF-8
     value BLOB NOT NULL,
     until REAL NOT NULL
 );

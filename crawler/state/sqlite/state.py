@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateUnavailable
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict, defer
-from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, records
-from crawler.state.sqlite.database import Database
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict, defer
+from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, ledger, purging, records, repair
+from crawler.state.sqlite.database import Database, snapshot
+
+T = TypeVar("T")
 
 _LEDGER_CHUNK = 2000
 
@@ -106,18 +110,46 @@ class SqliteState:
     async def complete(self, crawl: str) -> bool:
         return await self._database.write(lambda db: records.complete(db, self._clock(), crawl))
 
-    async def ledger(self, crawl: str) -> AsyncIterator[PageState]:
+    async def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
         last = 0
         while True:
-            last, pages = await self._database.read(partial(records.pages, name=crawl, after=last, limit=_LEDGER_CHUNK))
+            last, pages = await self._database.read(
+                partial(ledger.pages, name=crawl, phase=phase, after=last, limit=_LEDGER_CHUNK)
+            )
             for page in pages:
                 yield page
             if len(pages) < _LEDGER_CHUNK:
                 return
 
+    async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
+        return await self._database.write(lambda db: repair.revive(db, self._clock(), crawl, pages), durable=True)
+
+    async def sweep(self, crawl: str) -> int:
+        def look(db: sqlite3.Connection) -> int:
+            with snapshot(db):
+                return repair.astray(db, crawl)
+
+        # As a reader first: it is nearly always in order, and then nobody has waited for the lock.
+        if not await self._database.read(look):
+            return 0
+        return await self._database.write(lambda db: repair.mend(db, self._clock(), crawl), durable=True)
+
     async def purge(self, crawl: str) -> None:
-        """Drop all that is known of a crawl; the gates and facts stay. What workers still hold of it is LOST."""
-        await self._database.write(lambda db: records.purge(db, crawl), durable=True)
+        row = await self._database.write(lambda db: purging.start(db, crawl), durable=True)
+        if row is None:
+            return
+        last: int | None = 0
+        while last is not None:
+            last = await self._in_turns(partial(purging.pages, crawl=row, after=last))
+        while not await self._in_turns(partial(purging.rest, crawl=row)):
+            pass
+
+    async def _in_turns(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """One of many write transactions, and a pause as long, so that the other processes get the lock too."""
+        began = time.monotonic()
+        result = await self._database.write(step)
+        await asyncio.sleep(time.monotonic() - began)
+        return result
 
     async def close(self) -> None:
         await self._database.close()
