@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from crawler.archive.verify import VerifyReport
+from crawler.archive.verify_report import VerifyReport
 from crawler.entrypoints.status import Status
 from crawler.model import CrawlRecord
 
