@@ -7,14 +7,16 @@ from pathlib import Path
 from crawler.errors import StateMissing, UsageError
 from crawler.state.port import CrawlState
 
-FORMS = "sqlite:///abs/path/state.sqlite, a file's path, aws://STACK, or aws:?queue=NAME&table=NAME"
+FORMS = (
+    "sqlite:///abs/path/state.sqlite, a file's path, redis://host:6379/0, aws://STACK, or aws:?queue=NAME&table=NAME"
+)
 
 
 async def open_state(address: str, *, worker: str, create: bool = False) -> CrawlState:
     """Open the state at `address` for `worker` (a name unique in the fleet, which owns the leases it claims).
 
-    `create` permits to make it where that is possible (SQLite). Errors: UsageError for an address of no known form,
-    StateMissing, StateMismatch, StateUnavailable.
+    `create` permits to make it where that is possible (SQLite, Redis). Errors: UsageError for an address of no known
+    form, StateMissing, StateMismatch, StateUnavailable.
     """
     if address.startswith("aws:?"):
         return await _aws(address.removeprefix("aws:"), worker)
@@ -23,6 +25,8 @@ async def open_state(address: str, *, worker: str, create: bool = False) -> Craw
         return await _sqlite(address, worker, create)
     if scheme == "sqlite":
         return await _sqlite(rest.removeprefix("/") if rest == "/:memory:" else rest, worker, create)
+    if scheme in ("redis", "rediss"):
+        return await _redis(address, worker, create)
     if scheme == "aws":
         return await _aws(rest, worker)
     raise UsageError(f"--state {address!r} is of no known form: use {FORMS}")
@@ -39,6 +43,16 @@ async def _sqlite(path: str, worker: str, create: bool) -> CrawlState:
             raise StateMissing(f"there is no crawl state at {file}: give --state the file that `crawler crawl` made")
         path = str(file)
     return await SqliteState.open(path, worker=worker, create=create)
+
+
+async def _redis(address: str, worker: str, create: bool) -> CrawlState:
+    try:
+        from crawler.state.redis import RedisState
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--state redis://… needs the Redis client ({error.name}): pip install 'crawler[redis]'"
+        ) from None
+    return await RedisState.open(address, worker=worker, create=create)
 
 
 async def _aws(address: str, worker: str) -> CrawlState:

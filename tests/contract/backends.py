@@ -127,8 +127,15 @@ async def _aws(folder: Path) -> Backend:
     return await make(folder)
 
 
+async def _redis(folder: Path) -> Backend:
+    from tests.contract.redis_backend import make
+
+    return await make(folder)
+
+
 ROWS: tuple[Row, ...] = (
     Row("sqlite-file", _sqlite_file),
     Row("sqlite-memory", _sqlite_memory),
+    Row("redis", _redis),
     Row("aws", _aws, (pytest.mark.emulator,)),
 )

@@ -1,0 +1,90 @@
+-- Insert the pages that are absent and queue them.
+--
+-- request  time, crawl, its number as the caller remembers it (nil: anything goes), URLs of the parents,
+--          [[index of the parent (0: a seed), priority, depth, gate, URL, reason to skip it or "", site] …]
+-- ARGV[2]  digests of the pages      ARGV[3]  digests of the parents
+-- returns  [N, an answer a page (n new, k known, a again), a parent's digest a page]; [N] alone when the number is
+--          another one: nothing was done; nil when there is no such crawl
+-- keys     crawls, active, N:crawl, N:pages, N:parents, N:scope, N:hosts, N:queue:*, N:open, N:waiting
+--
+-- What is recorded is queued, in one step: a parent's redelivery needs no care.
+
+local number = number_of(request[2])
+if not number then
+  return false
+end
+if request[3] and request[3] ~= number then
+  return { number }
+end
+local urls, rows = request[4], request[5]
+local pages, crawl = key(number, "pages"), key(number, "crawl")
+local found = tonumber(call("HGET", crawl, "discovered"))
+local changes = { discovered = 0, pending = 0, skipped = 0, hosts = 0 }
+local answers, parents, known, kept, lanes = {}, {}, {}, {}, {}
+
+local function parent_digest(index)
+  return index == 0 and SEED or string.sub(ARGV[3], 16 * index - 15, 16 * index)
+end
+
+-- The URL of a parent that is no page must be kept, for its children's leases.
+local function keep_parent(index, parent)
+  if index > 0 and not kept[index] then
+    kept[index] = true
+    if call("HEXISTS", pages, parent) == 0 then
+      call("HSETNX", key(number, "parents"), parent, urls[index])
+    end
+  end
+end
+
+local function insert(digest, parent, row)
+  local _, priority, depth, gate, url, skip = unpack(row)
+  local place = priority * PRIORITY + math.min(depth, DEEPEST) * RANK + found + changes.discovered
+  local page = {
+    phase = skip == "" and PENDING or SKIPPED, failures = 0, receives = 0, fence = 0, depth = depth, place = place,
+    found_at = NOW, holder = NOBODY, parent = parent, gate = gate, reason = skip, url = url,
+  }
+  changes.discovered = changes.discovered + 1
+  if skip == "" then
+    queue(number, digest, page)
+    changes.pending = changes.pending + 1
+    if not lanes[gate] then
+      lanes[gate] = true
+      changes.hosts = changes.hosts + call("HSETNX", key(number, "hosts"), gate, 0)
+    end
+  else
+    save_page(number, digest, page)
+    changes.skipped = changes.skipped + 1
+  end
+end
+
+for first = 1, #rows, AT_ONCE do
+  local digests = {}
+  for index = first, math.min(first + AT_ONCE - 1, #rows) do
+    digests[#digests + 1] = digest_at(index)
+  end
+  local values = call("HMGET", pages, unpack(digests))
+  for offset, digest in ipairs(digests) do
+    local index = first + offset - 1
+    local row = rows[index]
+    local parent = parent_digest(row[1])
+    if row[1] == 0 and row[7] ~= "" then
+      call("SADD", key(number, "scope"), row[7])
+    end
+    local had = known[digest] or (values[offset] and read_page(values[offset]).parent)
+    if not had then
+      keep_parent(row[1], parent)
+      insert(digest, parent, row)
+      answers[index] = "n"
+    else
+      answers[index] = had == parent and "a" or "k"
+    end
+    known[digest] = had or parent
+    parents[index] = known[digest]
+  end
+end
+if changes.discovered > 0 then
+  refresh_all(number, lanes)
+  call("HDEL", crawl, "completed_at")
+  add_up(number, changes)
+end
+return { number, table.concat(answers), table.concat(parents) }

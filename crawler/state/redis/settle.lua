@@ -1,0 +1,78 @@
+-- End leases that are still held.
+--
+-- request  time, [[N, fence, phase, at, reason, error, bytes, whether an attempt failed] …], failures kept of a page;
+--          phase 5 (delayed) says "again at"
+-- ARGV[2]  digests of the pages
+-- returns  "1" settled or "0" lost, a character a lease
+-- keys     active, N:crawl, N:pages, N:failures, N:queue:*, N:open, N:waiting, N:leases, N:delayed, N:hosts
+--
+-- A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
+
+local HISTORY = request[3]
+local SUMS = { [DONE] = "done", [SKIPPED] = "skipped", [DEAD] = "dead" }
+
+local answers, crawls = {}, {}
+
+-- What is to be written of a crawl; false when it is gone.
+local function crawl_of(number)
+  if crawls[number] == nil then
+    crawls[number] = call("EXISTS", key(number, "crawl")) == 1
+      and { lanes = {}, changes = { pending = 0, leased = 0, done = 0, skipped = 0, dead = 0, bytes = 0 } }
+  end
+  return crawls[number]
+end
+
+local function held(number, digest, fence)
+  local page = load_page(number, digest)
+  return page and page.phase == LEASED and page.fence == fence and page
+end
+
+local function note_failure(number, digest, reason, error)
+  local failures = key(number, "failures")
+  local earlier = call("HGET", failures, digest)
+  local history = earlier and cmsgpack.unpack(earlier) or {}
+  history[#history + 1] = { NOW, reason, error }
+  if #history > HISTORY then
+    table.remove(history, 1)
+  end
+  call("HSET", failures, digest, cmsgpack.pack(history))
+end
+
+for index, ending in ipairs(request[2]) do
+  local number, fence, phase, at, reason, error, size, failed = unpack(ending)
+  local digest = digest_at(index)
+  local crawl = crawl_of(number)
+  local page = crawl and held(number, digest, fence)
+  answers[index] = page and "1" or "0"
+  if page then
+    local changes = crawl.changes
+    if failed then
+      page.failures = math.min(page.failures + 1, MOST)
+      note_failure(number, digest, reason, error)
+    end
+    page.phase, page.holder, page.receives, page.reason = phase, NOBODY, 0, phase ~= DELAYED and reason or ""
+    if phase ~= DELAYED then
+      save_page(number, digest, page)
+      changes[SUMS[phase]] = changes[SUMS[phase]] + 1
+    else
+      changes.pending = changes.pending + 1
+      if at > NOW then
+        save_page(number, digest, page)
+        call("ZADD", key(number, "delayed"), at, digest)
+      else
+        queue(number, digest, page)
+        crawl.lanes[page.gate] = true
+      end
+    end
+    call("ZREM", key(number, "leases"), digest)
+    changes.leased = changes.leased - 1
+    changes.bytes = changes.bytes + size
+  end
+end
+for number, crawl in pairs(crawls) do
+  if crawl and crawl.changes.leased < 0 then
+    refresh_all(number, crawl.lanes)
+    add_up(number, crawl.changes)
+  end
+end
+return table.concat(answers)

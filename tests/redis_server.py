@@ -1,0 +1,117 @@
+"""A Redis server as a process of its own, on a free port of the loopback, in a folder of its own.
+
+A pytest plugin, loaded by the conftest: the fixture `redis_server`, and `running` for those who need one of their own.
+The server is the `redis-server` on the PATH, or the file that CRAWLER_REDIS_SERVER names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+START_SECONDS = 30.0
+
+
+class RedisServer:
+    """A server that a test may stop, kill, freeze and start again; its port and, with AOF on, its data stay."""
+
+    def __init__(self, folder: Path, program: str, options: dict[str, str]) -> None:
+        self.port = _free_port()
+        self.folder = folder
+        self._program, self._options = program, options
+        self._names = itertools.count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was never started"
+        return self._process
+
+    def address(self, name: str | None = None) -> str:
+        """The address of a state that no other test uses, or of the one of that name."""
+        return f"redis://127.0.0.1:{self.port}/0?name={name or f'test-{next(self._names)}'}"
+
+    def start(self) -> None:
+        """Start, and wait until it answers and has loaded its data."""
+        settings = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), "save": "", **self._options}
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, *(word for name, value in settings.items() for word in (f"--{name}", value))],
+                env={"PATH": os.environ["PATH"]},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the tests
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                log_text = (self.folder / "redis.log").read_text(errors="replace")
+                raise AssertionError(f"the Redis server did not start: {log_text[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it in an orderly way."""
+        self.process.terminate()
+        self.process.wait(timeout=10)
+
+    def kill(self) -> None:
+        """End it at once, as kill -9 does."""
+        self.process.kill()
+        self.process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(5) in (b"+PONG", b"-NOAU")
+        except OSError:
+            return False
+
+
+@contextmanager
+def running(folder: Path, **options: str) -> Iterator[RedisServer]:
+    """Run a server with these options (such as appendonly="yes") that keeps its data and log in `folder`.
+
+    Without a server on this machine the test is skipped; under CI it fails.
+    """
+    program = os.environ.get("CRAWLER_REDIS_SERVER") or shutil.which("redis-server")
+    if program is None:
+        _missing("no redis-server on the PATH: install it, or set CRAWLER_REDIS_SERVER")
+    folder.mkdir(parents=True, exist_ok=True)
+    server = RedisServer(folder, program, {name.replace("_", "-"): value for name, value in options.items()})
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _missing(reason: str) -> NoReturn:
+    """Skip the test on a developer's machine, fail it in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One server for all tests of a process: each takes an address of its own from it, and leaves it running."""
+    with running(tmp_path_factory.mktemp("redis")) as server:
+        yield server
