@@ -3,7 +3,8 @@
 To plug one in: write a class that satisfies `Backend` in a module of its own beside this one, an async factory
 `make(folder) -> Backend` that makes a fresh, empty state (or calls `pytest.skip` when a service it needs is not
 there), and add a `Row` to `ROWS`. The suite opens as many handles as a test needs through `open`, moves time through
-`advance`, and calls `close` at the end, which closes every handle that is still open.
+`advance`, takes the driver away with `break_driver`, and calls `close` at the end, which closes every handle that is
+still open.
 
 The suite asks for what the port's docstrings say. Where a backend honestly cannot give that, it lists a `Difference`
 with its reason, and the tests that pin the stronger promise are skipped for it with that reason.
@@ -20,6 +21,7 @@ from typing import Protocol
 import pytest
 
 from crawler.state.port import CrawlState
+from crawler.state.sqlite import SqliteState
 
 
 class Difference(StrEnum):
@@ -59,6 +61,10 @@ class Backend(Protocol):
         """Return when `now()` is `seconds` later."""
         ...
 
+    async def break_driver(self) -> None:
+        """From now on every request of the handles that are open fails inside the driver, for good."""
+        ...
+
     async def close(self) -> None:
         """Close the handles that are still open and remove what was made."""
         ...
@@ -91,10 +97,9 @@ class SqliteBackend:
     def __init__(self, path: str) -> None:
         self._path = path
         self._time = 1_800_000_000.0
-        self._handles: list[CrawlState] = []
+        self._handles: list[SqliteState] = []
 
     async def open(self, worker: str = "worker-1") -> CrawlState:
-        from crawler.state.sqlite import SqliteState
 
         if self._path == ":memory:" and self._handles:
             pytest.skip("a database in memory has one handle")
@@ -107,6 +112,10 @@ class SqliteBackend:
 
     async def advance(self, seconds: float) -> None:
         self._time += seconds
+
+    async def break_driver(self) -> None:
+        for handle in self._handles:
+            await handle._database.read(lambda connection: connection.close())
 
     async def close(self) -> None:
         for handle in self._handles:

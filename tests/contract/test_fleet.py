@@ -1,17 +1,15 @@
-"""Facts with an end, signs of life, and a state that was closed."""
+"""Facts with an end, and signs of life."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from crawler.errors import StateUnavailable, UsageError
+from crawler.errors import UsageError
 from crawler.model import Beat
 from crawler.state.port import CrawlState
-from tests.contract.backends import Backend, Difference, needs
-from tests.contract.words import CRAWL, new_crawl, page
+from tests.contract.backends import Backend
 
 
 async def test_a_fact_lives_for_its_time(backend: Backend) -> None:
@@ -71,27 +69,6 @@ async def test_scope_of_an_unknown_crawl_is_a_usage_error(backend: Backend) -> N
     state = await backend.open()
     with pytest.raises(UsageError):
         await state.in_scope("nothing", ["a.example"])
-
-
-async def test_every_call_on_a_closed_state_says_so(backend: Backend) -> None:
-    needs(backend, Difference.REAL_TIME)
-    state = await backend.open()
-    await new_crawl(state, backend)
-    await state.close()
-    await state.close()
-    calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: state.crawls(),
-        lambda: state.add(CRAWL, [page()]),
-        lambda: state.claim(1),
-        lambda: state.settle([]),
-        lambda: state.turn(CRAWL, "a.example"),
-        lambda: state.hold("a.example", until=1.0),
-        lambda: state.recall(["x"]),
-        lambda: state.counts(CRAWL),
-    ]
-    for call in calls:
-        with pytest.raises(StateUnavailable):
-            await call()
 
 
 async def test_a_state_is_what_the_port_says(backend: Backend) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from crawler.config import CrawlSettings
-from crawler.model import CrawlRecord, Lease, Page, Parent, Priority
+from crawler.model import CrawlRecord, Lease, Page, PageState, Parent, Phase, Priority
 from crawler.state.port import CrawlState
 from tests.contract.backends import Backend
 
@@ -68,3 +68,11 @@ async def take_one(state: CrawlState, crawl: str | None = None) -> Lease:
 def paths(leases: list[Lease]) -> list[str]:
     """What distinguishes the leases' URLs, without the scheme."""
     return [lease.url.removeprefix("http://") for lease in leases]
+
+
+async def lines(state: CrawlState, crawl: str = CRAWL, phase: Phase | None = None) -> dict[bytes, PageState]:
+    """The ledger (of one phase) by digest; each page is in it once."""
+    found = [line async for line in state.ledger(crawl, phase)]
+    by_digest = {line.digest: line for line in found}
+    assert len(by_digest) == len(found)
+    return by_digest
