@@ -28,11 +28,15 @@ from crawler.robots_keeper import RobotsKeeper, Unreachable
 from crawler.sniff import is_html
 from crawler.state.port import CrawlState
 
-PARSE_DELIVERIES = 2
-"""A page handed out more often than this has seen two workers die: it is stored without being parsed."""
+PARSE_DELIVERIES = 8
+"""A page handed out more often than this has outlived too many workers: a dead letter, stored without being parsed.
 
-CRASH_DELIVERIES = 8
-"""A page that so many workers did not survive is a dead letter, unfetched."""
+A worker's death counts against every page that it held. Where workers are killed often, some pages meet three deaths
+in a row and are innocent; to store those without their links would lose what only they link to.
+"""
+
+CRASH_DELIVERIES = 9
+"""A page that its workers did not survive even so is a dead letter, unfetched."""
 
 LONGEST_WAIT = 30.0
 """Seconds a page may hold its lease for its host's turn; what takes longer goes back to the frontier."""
@@ -102,7 +106,7 @@ class Visitor:
         if lease.limit:
             return skipped(lease.limit)
         if lease.receives > CRASH_DELIVERIES:
-            return dead("crash", f"{lease.receives} workers took this page and did not come back")
+            return _crash(lease)
         if urls.too_long(lease.url):
             return skipped("url-too-long")
         if lease.parent_url:
@@ -142,7 +146,9 @@ class Visitor:
         visit = Visit(lease=lease, verdict=done(), response=response, status=status)
         if status in REDIRECTS:
             visit.redirect_to = redirect_target(response)
-        elif 200 <= status < 300 and response.decoded and lease.receives <= PARSE_DELIVERIES:
+        elif lease.receives > PARSE_DELIVERIES:
+            visit.verdict = _crash(lease)
+        elif 200 <= status < 300 and response.decoded:
             content_type = response.header(b"content-type")
             if is_html(content_type, response.body):
                 x_robots = response.header_all(b"x-robots-tag")
@@ -164,6 +170,10 @@ class Visitor:
                 wait = retry.backoff(str(status), lease.attempt, jitter=random.random())  # noqa: S311
             await self._state.hold(lease.gate, until=now + wait)
         return self._again(lease, f"http-{status}", error, None if wait is None else now + wait)
+
+
+def _crash(lease: Lease) -> Verdict:
+    return dead("crash", f"{lease.receives - 1} workers took this page and did not come back")
 
 
 async def pause_until(at: float, stopping: asyncio.Event) -> bool:

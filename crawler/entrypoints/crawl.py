@@ -31,8 +31,9 @@ LOOK = 0.5
 HURRY = 2.0
 """Seconds that fetchers get after the second signal, before they are killed."""
 
-DEATHS = 5
-"""Deaths of fetchers in a row, without a page finished in between, after which the crawl is given up."""
+DEATHS = 10
+"""Deaths of fetchers in a row, without a page finished in between, after which the crawl is given up: more than it
+takes until a page that kills them is a dead letter."""
 
 
 class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
