@@ -5,23 +5,18 @@ Exit codes: 0 complete, 1 `verify` found a fault, 2 wrong usage or unreachable s
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import sys
 import traceback
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from crawler import __version__
 from crawler.entrypoints import options
+from crawler.entrypoints.cli_repair import dead, purge, sweep
+from crawler.entrypoints.shell import STOPPED, need_state, run
 from crawler.errors import CrawlerError, UsageError
-
-T = TypeVar("T")
-
-STOPPED = 130
 
 
 @click.group(
@@ -33,7 +28,8 @@ def cli() -> None:
     """Crawl web sites: nothing lost, one polite rate per host over all workers, WARC and Parquet as the result.
 
     On one machine `crawler crawl URL` does everything. On shared state (a stack on AWS), `seed` adds URLs,
-    any number of `work` processes fetch, `status` shows, `merge` and `verify` finish.
+    any number of `work` processes fetch, `status` shows, `merge` and `verify` finish. `dead` shows and retries the
+    pages that could not be had.
     """
 
 
@@ -56,7 +52,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     Run it again to resume; a complete crawl sends no request. Ctrl-C stops cleanly, a second Ctrl-C at once.
     """
     from crawler.entrypoints import crawl as command
-    from crawler.entrypoints.fresh import start_over
+    from crawler.entrypoints.dropping import start_over
     from crawler.entrypoints.places import STATE_FILE, crawl_folder
     from crawler.entrypoints.show import Progress, out
     from crawler.entrypoints.summary import summary
@@ -72,7 +68,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
         settings=options.given_settings(given),
     )
     if given["fresh"]:
-        run(start_over(order.state, order.store, order.crawl, ask=not given["yes"]), given)
+        order = run(start_over(order, ask=not given["yes"]), given)
     outcome = run(command.crawl(order, Progress(quiet=given["quiet"] or given["as_json"])), given)
     text = run(summary(order.state, outcome, as_json=given["as_json"]), given)
     if not given["quiet"]:
@@ -145,10 +141,17 @@ def status(**given: Any) -> None:
 @cli.command()
 @options.common
 def verify(**given: Any) -> None:
-    """Prove that nothing was lost: the ledger sums up and the archive agrees. Exit 1 and a list when not."""
-    from crawler.entrypoints.commands import verify as command
+    """Prove that nothing was lost: the ledger sums up and the archive agrees. Exit 1 and a list when not.
 
-    sound = run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given)
+    Every page discovered is done, skipped, dead or still to do; each has its row, each row its record, each record its
+    row; no URL is twice in the merged file; no host was asked faster than the rate. It may run beside workers.
+    """
+    from crawler.entrypoints.verifying import verify as command
+
+    sound = run(
+        command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"], quiet=given["quiet"]),
+        given,
+    )
     sys.exit(0 if sound else 1)
 
 
@@ -162,22 +165,8 @@ def merge(**given: Any) -> None:
     out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
 
 
-def need_state(given: dict[str, Any]) -> str:
-    """The state a command works on."""
-    from crawler.entrypoints.places import default_state
-
-    return given["state"] or default_state()
-
-
-def run(work: Coroutine[Any, Any, T], given: dict[str, Any]) -> T:
-    """Run a command's coroutine with logging set up as -v and -q say."""
-    level = (
-        logging.ERROR if given["quiet"] else [logging.WARNING, logging.INFO, logging.DEBUG][min(given["verbose"], 2)]
-    )
-    logging.basicConfig(stream=sys.stderr, level=level, format="crawler: %(message)s", force=True)
-    for noisy in ("botocore", "aiobotocore", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
-    return asyncio.run(work)
+for command in (dead, sweep, purge):
+    cli.add_command(command)
 
 
 def main() -> None:

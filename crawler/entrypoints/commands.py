@@ -1,4 +1,4 @@
-"""The short commands: seed, status, verify, merge. Each opens the state, does one thing and says what it did."""
+"""The short commands: seed, status, merge, sweep. Each opens the state, does one thing and says what it did."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.archive.stores import open_store
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
-from crawler.entrypoints.show import out, table, verdict
+from crawler.entrypoints.show import out, table
 from crawler.entrypoints.status import status_of
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
@@ -86,15 +86,14 @@ async def status(address: str, crawl: str | None, *, watch: bool, as_json: bool)
             await asyncio.sleep(WATCH)
 
 
-async def verify(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> bool:
-    """Check ledger and archive; True when sound."""
-    from crawler.archive.verify import verify as check
-
+async def sweep(address: str, crawl: str | None, *, as_json: bool) -> str:
+    """Queue again what is neither queued nor finished; says how many."""
     async with opened(address) as state:
         record = await named(state, crawl)
-        report = await check(state, open_store(store_address(store, record, state)), record)
-    out(json_line(report) if as_json else verdict(report))
-    return report.ok
+        count = await state.sweep(record.id)
+    if as_json:
+        return json_line({"crawl": record.id, "queued": count})
+    return f"{count} pages queued again" if count else "0 pages queued again: none was left behind"
 
 
 async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:

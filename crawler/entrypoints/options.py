@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,7 +40,9 @@ def quietness(function: F) -> F:
     )(function)
 
 
-state_option = option("--state", help="Where the crawl's state is: a SQLite file, or aws://STACK.", metavar="URL")
+state_option = option(
+    "--state", help="Where the crawl's state is: a SQLite file, redis://host:6379/0, or aws://STACK.", metavar="URL"
+)
 store_option = option("--store", help="Where the archive is: a folder, or s3://bucket/prefix.", metavar="URL")
 crawl_option = option("--crawl", help="Which crawl; without it the only one, else the latest.", metavar="ID")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
@@ -57,6 +60,19 @@ class Duration(click.ParamType[float]):
             return config.seconds(str(value))
         except UsageError as error:
             self.fail(str(error), param, ctx)
+
+
+class PerSecond(click.ParamType[float]):
+    """`5/s`, `300/m`, `1000/h`; per second when no unit is given."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*([smh]))?\s*", str(value))
+        rate = float(match[1]) / {"s": 1, "m": 60, "h": 3600}[match[2] or "s"] if match else 0.0
+        if not rate:
+            self.fail(f"{str(value)!r} is not a rate: write for example 5/s, 300/m or 1000/h", param, ctx)
+        return rate
 
 
 crawl_settings = together(

@@ -30,7 +30,7 @@ async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str
     records = [record for record in await state.crawls() if crawl in (None, record.id)]
     if not records:
         now = time.time()
-        name = crawl or time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        name = crawl or new_name(now)
         settings = crawl_settings(given)
         return await state.create(CrawlRecord(id=checked_name(name), started_at=now, settings=settings, store=store))
     record = records[-1]
@@ -39,6 +39,11 @@ async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str
         return record
     await state.amend(record.id, settings)
     return msgspec.structs.replace(record, settings=settings)
+
+
+def new_name(now: float) -> str:
+    """The id of a crawl that the user did not name: when it started (UTC)."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
 
 
 def checked_name(crawl: str) -> str:

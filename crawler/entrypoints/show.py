@@ -125,6 +125,8 @@ def verdict(report: VerifyReport) -> str:
         f"archive: {report.rows:,} rows and {report.records:,} records in {report.files:,} files"
         + (f", {report.merged:,} rows merged" if report.merged is not None else ", not merged yet"),
     ]
+    if report.paced:
+        lines.append(f"pace: the times of {report.paced:,} requests against the rate of every host")
     if report.spare:
         lines.append(f"{report.spare:,} records were cut short by a kill; their pages were fetched again")
     if report.moving:

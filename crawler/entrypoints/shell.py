@@ -1,0 +1,32 @@
+"""What every command of the command line does around its work: find its state, run, log as -v and -q say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+STOPPED = 130
+"""Exit code of what was stopped and can be resumed."""
+
+
+def need_state(given: dict[str, Any]) -> str:
+    """The state a command works on: the one given, else that of the only crawl in this folder."""
+    from crawler.entrypoints.places import default_state
+
+    return given["state"] or default_state()
+
+
+def run(work: Coroutine[Any, Any, T], given: dict[str, Any]) -> T:
+    """Run a command's coroutine with logging set up as -v and -q say."""
+    level = (
+        logging.ERROR if given["quiet"] else [logging.WARNING, logging.INFO, logging.DEBUG][min(given["verbose"], 2)]
+    )
+    logging.basicConfig(stream=sys.stderr, level=level, format="crawler: %(message)s", force=True)
+    for noisy in ("botocore", "aiobotocore", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+    return asyncio.run(work)
