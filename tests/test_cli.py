@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.entrypoints.options import PerSecond
 from tests import command
 
 WRONG = {
@@ -28,6 +29,14 @@ WRONG = {
     "verify of a state that is not there": (("verify", "--state", "gone.sqlite"), "gone.sqlite"),
     "merge of a state that is not there": (("merge", "--state", "gone.sqlite"), "gone.sqlite"),
     "work on a state that is not there": (("work", "--state", "gone.sqlite"), "gone.sqlite"),
+    "dead letters of a state that is not there": (("dead", "list", "--state", "gone.sqlite"), "gone.sqlite"),
+    "retrying without saying what": (("dead", "retry", "--state", "gone.sqlite"), "--all"),
+    "retrying at no rate": (("dead", "retry", "--all", "--rate", "0", "--state", "gone.sqlite"), "5/s"),
+    "retrying at an unknown rate": (("dead", "retry", "--all", "--rate", "5/d", "--state", "gone.sqlite"), "5/s"),
+    "an unknown command for dead letters": (("dead", "revive"), "revive"),
+    "showing no URL": (("dead", "show"), "URL"),
+    "purging a state that is not there": (("purge", "--yes", "--state", "gone.sqlite"), "gone.sqlite"),
+    "sweeping a state that is not there": (("sweep", "--state", "gone.sqlite"), "gone.sqlite"),
     "seeding from no file": (("seed", "--state", "new.sqlite", "--file", "gone.txt"), "gone.txt"),
     "seeding nothing": (("seed", "--state", "new.sqlite"), "--file"),
 }
@@ -64,14 +73,35 @@ def test_a_state_that_is_no_state_is_refused_and_kept(tmp_path: Path) -> None:
         assert notes.read_text() == "my notes\n" * 1000
 
 
-def test_help_names_every_command_and_the_variables(tmp_path: Path) -> None:
+COMMANDS = ("crawl", "seed", "work", "status", "verify", "merge", "dead", "sweep", "purge")
+
+
+def test_help_names_every_command_and_the_variables() -> None:
     top = command.run("--help").stdout
-    for name in ("crawl", "seed", "work", "status", "verify", "merge"):
+    for name in COMMANDS:
         assert f"  {name} " in top
-        text = command.run(name, "--help").stdout
+    for path in (
+        *((name,) for name in COMMANDS if name != "dead"),
+        ("dead", "list"),
+        ("dead", "show"),
+        ("dead", "retry"),
+    ):
+        text = command.run(*path, "--help").stdout
         assert "CRAWLER_STATE" in text
         assert "CRAWLER_CRAWL" in text
     assert "CRAWLER_MAX_PAGES" in command.run("crawl", "--help").stdout
+
+
+def test_the_variable_of_a_crawls_rate_does_not_set_the_rate_of_a_retry() -> None:
+    assert "CRAWLER_RATE" in command.run("crawl", "--help").stdout
+    assert "CRAWLER_RATE" not in command.run("dead", "retry", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("5", 5.0), ("5/s", 5.0), ("0.5/s", 0.5), ("300/m", 5.0), (" 90 / h ", 0.025)]
+)
+def test_rates_are_read_with_their_unit(text: str, rate: float) -> None:
+    assert PerSecond().convert(text, None, None) == rate
 
 
 def test_an_environment_variable_sets_an_option(tmp_path: Path) -> None:
@@ -102,3 +132,13 @@ def test_without_a_name_the_latest_crawl_is_meant_and_named(tmp_path: Path) -> N
     unknown = command.run("status", "--state", state, "--crawl", "third")
     assert unknown.returncode == 2
     assert "first, second" in unknown.stderr
+
+
+def test_a_state_without_a_crawl_has_nothing_to_show_or_drop(tmp_path: Path) -> None:
+    state = str(tmp_path / "state.sqlite")
+    assert command.run("seed", "https://a.example/", "--state", state, "--crawl", "c1").returncode == 0
+    for arguments in (("dead", "list"), ("dead", "retry", "--all"), ("sweep",), ("purge", "--yes"), ("verify",)):
+        result = command.run(*arguments, "--state", state, "--crawl", "c2")
+        assert result.returncode == 2
+        assert result.stderr == "crawler: there is no crawl 'c2' on this state (it has: c1)\n"
+    assert command.status("--state", state)["pending"] == 1
