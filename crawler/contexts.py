@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from crawler.archive.archive import Archive
@@ -12,10 +13,13 @@ from crawler.errors import StateUnavailable, StoreUnavailable
 from crawler.fetch import Fetcher
 from crawler.model import CrawlRecord, Lease, Verdict, dead, retry
 from crawler.parser import Parser
+from crawler.patience import patiently
 from crawler.robots_keeper import RobotsKeeper
 from crawler.settle import Ledgers
 from crawler.state.port import CrawlState
 from crawler.visit import Visitor, pause_until
+
+log = logging.getLogger(__name__)
 
 REFRESH = 20.0
 """Seconds after which a crawl's record is read again: amended settings reach every worker within half a minute."""
@@ -53,7 +57,7 @@ class Contexts:
         return context.visitor
 
     def ledgers(self, crawl: str) -> Ledgers:
-        """Where a crawl's endings go. Its context exists: a visit came before."""
+        """Where a crawl's endings go. Its context exists: a visit to one of its pages has finished."""
         return self._contexts[crawl].ledgers
 
     def fault(self, lease: Lease, error: Exception) -> Verdict:
@@ -64,10 +68,18 @@ class Contexts:
             return dead("fault", text)
         return retry(time.time() + 2.0**lease.attempt, "fault", text)
 
-    async def close(self) -> None:
-        """Close archives (what they hold is durable and named) and connections."""
-        for context in self._contexts.values():
-            await context.ledgers.archive.close()
+    async def close(self, seconds: float) -> None:
+        """Close archives (what they hold is durable and named) and connections.
+
+        An archive that its store does not let close within `seconds` stays as after a kill: what was acknowledged is
+        durable, and the next worker, merge or verify closes it.
+        """
+        closing = [patiently(context.ledgers.archive.close) for context in self._contexts.values()]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*closing)
+        except TimeoutError:
+            log.warning("the archive could not be closed; the next worker, `merge` or `verify` does it")
         for robots, fetcher in [*self._retired, *((c.robots, c.fetcher) for c in self._contexts.values())]:
             await robots.close()
             await fetcher.close()
@@ -81,6 +93,8 @@ class Contexts:
             old.read_at = time.monotonic()
             return old
         settings = record.settings
+        # What may fail comes before what would have to be closed then.
+        archive = old.ledgers.archive if old else await Archive.open(self._store_of(record), record, self._worker)
         fetcher = Fetcher(
             user_agent=settings.user_agent,
             contact=settings.contact,
@@ -89,7 +103,6 @@ class Contexts:
             concurrency=settings.concurrency,
         )
         await fetcher.start()
-        archive = old.ledgers.archive if old else await Archive.open(self._store_of(record), record, self._worker)
         seen = old.ledgers.discoverer.seen if old else SeenCache()
         discoverer = Discoverer(self._state, crawl, settings, seen)
         robots = RobotsKeeper(self._state, fetcher, crawl, settings, self._worker)

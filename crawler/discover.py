@@ -111,15 +111,19 @@ class Discoverer:
     async def pages(
         self, found: Sequence[tuple[Lease, Sequence[Link]]], disallowed: Callable[[str], bool]
     ) -> list[Page]:
-        """Pages to add for the links of many pages, distinct by digest.
+        """Pages to add for the links of many pages, each parent's once.
 
+        A parent that was handed out before asks for its links itself, even when another page of the batch has the same
+        ones: only in its own name is a child found that it recorded and that a crash kept from being queued.
         `disallowed` answers, without waiting, whether robots rules known to this process forbid a URL.
         """
-        fresh: dict[bytes, tuple[Lease, Link, str]] = {}
+        fresh: dict[tuple[bytes, bytes], tuple[Lease, Link, str]] = {}
         for lease, links in found:
-            for link in links if lease.receives > 1 else self.seen.unseen(links):
-                if link.digest not in fresh:
-                    fresh[link.digest] = (lease, link, urls.hostname(link.url))
+            again = lease.receives > 1
+            for link in links if again else self.seen.unseen(links):
+                key = (link.digest, lease.digest if again else b"")
+                if key not in fresh:
+                    fresh[key] = (lease, link, urls.hostname(link.url))
         await self.scope.prepare(self._names(host)[0] for _, _, host in fresh.values())
         return [
             self._page(lease, link, host, disallowed)

@@ -14,6 +14,7 @@ import math
 import time
 from collections import deque
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from crawler.contexts import Contexts
 from crawler.errors import StateUnavailable, StoreUnavailable
 from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
 from crawler.parser import Parser
+from crawler.patience import patiently, say
 from crawler.settle import Settler
 from crawler.state.port import CrawlState
 from crawler.visit import Visit
@@ -33,8 +35,11 @@ BEAT = 5
 DRAIN = 10.0
 """Seconds that requests in flight get to finish after a stop; then their pages are given back."""
 
-GIVE_BACK = 2.0
-"""Seconds for giving leases back when there is no time left."""
+WRITE = 4.0
+"""Seconds that writing and settling get beyond that, and then closing the archives, should their store be away."""
+
+GIVE_BACK = 1.0
+"""Seconds for each of the steps in which a worker leaves at once."""
 
 SHORT_PAUSE, LONG_PAUSE = 0.01, 0.5
 """Seconds between claims that found nothing, growing from the one to the other."""
@@ -94,19 +99,22 @@ class Worker:
         await self._parser.start()
         settling = asyncio.create_task(self._settler.run())
         beating = asyncio.create_task(self._beat())
+        claiming = asyncio.create_task(self._claim())
+        hurry = asyncio.create_task(self._hurry.wait())
         try:
-            claiming = asyncio.create_task(self._claim())
-            await asyncio.wait({claiming, settling, beating}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({claiming, settling, beating, hurry}, return_when=asyncio.FIRST_COMPLETED)
             for task in (settling, beating):
                 if task.done():
                     self.stop()
                     task.result()  # neither ends by itself: this raises what broke it
-            await claiming
+            await asyncio.wait({claiming, hurry}, return_when=asyncio.FIRST_COMPLETED)
+            if claiming.done():
+                claiming.result()
             over = not self._stopping.is_set()
-            await self._drain(settling)
+            await self._drain(settling, hurry)
             return Exit.COMPLETE if over else Exit.STOPPED
         finally:
-            await self._leave(settling, beating)
+            await self._leave(claiming, settling, beating, hurry)
 
     # ---------------------------------------------------------------- claim
 
@@ -124,7 +132,7 @@ class Worker:
                 if not leases and self._until_complete and await self._over():
                     return
             except StateUnavailable as error:
-                log.warning("waiting for the state: %s", error)
+                say(error)
                 leases, pause = [], LONG_PAUSE
             for lease in leases:
                 self._start(lease)
@@ -151,7 +159,7 @@ class Worker:
         except asyncio.CancelledError:
             pass  # the drain's deadline: the page is given back
         except (StateUnavailable, StoreUnavailable) as error:
-            log.warning("gave a page back: %s", error)
+            say(error)
             visit.verdict = defer(time.time() + LONG_PAUSE)
         except Exception as error:
             # A fault of this program must cost an attempt of one page and never the worker.
@@ -211,39 +219,44 @@ class Worker:
 
     # ---------------------------------------------------------------- the end
 
-    async def _drain(self, settling: asyncio.Task[None]) -> None:
-        """Let what is in flight finish, within the deadline; then flush, settle and close the archives."""
+    async def _drain(self, settling: asyncio.Task[None], hurry: asyncio.Task[bool]) -> None:
+        """Let what is in flight finish, within the deadline; then flush and settle. Raises what broke the settler."""
         deadline = asyncio.get_running_loop().time() + DRAIN
-        hurry = asyncio.ensure_future(self._hurry.wait())
         while self._tasks and not hurry.done() and (left := deadline - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait({hurry, *self._tasks}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=GIVE_BACK)
         await self._settler.close()
-        left = GIVE_BACK if self._hurry.is_set() else max(GIVE_BACK, deadline - asyncio.get_running_loop().time())
-        await asyncio.wait({settling}, timeout=left if self._stopping.is_set() else None)
+        left = max(WRITE, deadline - asyncio.get_running_loop().time())
+        await asyncio.wait({settling, hurry}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if hurry.done():
+            await asyncio.wait({settling}, timeout=GIVE_BACK)
+        if settling.done():
+            settling.result()
 
-    async def _leave(self, *background: asyncio.Task[None]) -> None:
+    async def _leave(self, *background: asyncio.Task[Any]) -> None:
         """Whatever is still held goes back; nothing here may wait for long."""
         for task in (*background, *self._tasks):
             task.cancel()
         await asyncio.wait({*background, *self._tasks}, timeout=GIVE_BACK)
-        leases = [held.lease for held in self._held.values()]
-        if leases:
-            try:
-                async with asyncio.timeout(GIVE_BACK):
-                    await self._state.settle([(lease, defer(time.time())) for lease in leases])
-            except (TimeoutError, StateUnavailable) as error:
-                log.warning("%d pages stay leased until their leases expire: %s", len(leases), error or "timeout")
-        await self._contexts.close()
-        await self._parser.close()
+        closing = self._contexts.close(GIVE_BACK if self._hurry.is_set() else WRITE)
+        await asyncio.gather(self._give_back(), closing, self._parser.close())
         with contextlib.suppress(TimeoutError, StateUnavailable):
             async with asyncio.timeout(GIVE_BACK):
                 # A sign of life from long ago is a goodbye: from now on nobody counts this worker as alive.
                 await self._state.beat(Beat(worker=self._name, at=0.0))
+
+    async def _give_back(self) -> None:
+        leases = [held.lease for held in self._held.values()]
+        if not leases:
+            return
+        try:
+            async with asyncio.timeout(GIVE_BACK):
+                await patiently(lambda: self._state.settle([(lease, defer(time.time())) for lease in leases]))
+        except TimeoutError:
+            log.warning("%d pages stay leased until their leases expire: the state does not answer", len(leases))
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:

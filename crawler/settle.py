@@ -10,23 +10,20 @@ one row a URL.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
 from crawler.discover import Discoverer
-from crawler.errors import StateUnavailable, StoreUnavailable
 from crawler.fetched import Response
 from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, done
+from crawler.patience import patiently
 from crawler.state.port import CrawlState
 from crawler.visit import Visit
-
-log = logging.getLogger(__name__)
 
 BATCH = 100
 """Visits stored and discovered together."""
@@ -36,8 +33,6 @@ GATHER = 0.04
 
 FLUSH_SIZE = 64 * 1024 * 1024
 """Unflushed bytes at which a segment is flushed before its time, where a flush costs money."""
-
-T = TypeVar("T")
 
 
 class Ledgers:
@@ -82,9 +77,14 @@ class Settler:
         last = False
         while not last:
             batch, last = await self._gather()
+            # Endings without a row (retry, defer) settle at once, also where no archive could be opened.
+            passing = [(visit.lease, visit.verdict) for visit in batch if visit.verdict.ending not in FINISHED]
+            if passing:
+                await self._settle(passing)
             by_crawl: dict[str, list[Visit]] = defaultdict(list)
             for visit in batch:
-                by_crawl[visit.lease.crawl].append(visit)
+                if visit.verdict.ending in FINISHED:
+                    by_crawl[visit.lease.crawl].append(visit)
             for crawl, visits in by_crawl.items():
                 ledgers = self._open.setdefault(crawl, self._ledgers(crawl))
                 await self._write(ledgers, visits)
@@ -115,21 +115,15 @@ class Settler:
         return 0.25 if any(ledgers.unsettled for ledgers in self._open.values()) else None
 
     async def _write(self, ledgers: Ledgers, visits: Sequence[Visit]) -> None:
-        """Records, links and rows of a batch; endings without a row (retry, defer) settle at once."""
-        finished = [visit for visit in visits if visit.verdict.ending in FINISHED]
-        passing = [(v.lease, v.verdict) for v in visits if v.verdict.ending not in FINISHED]
-        if passing:
-            await self._settle(passing)
-        if not finished:
-            return
-        answered = [visit.response for visit in finished if visit.response is not None]
+        """Records, links and rows of a batch of finished visits."""
+        answered = [visit.response for visit in visits if visit.response is not None]
         if answered:
-            stored = iter(await patiently("archive", lambda: asyncio.to_thread(store, ledgers.archive, answered)))
+            stored = iter(await patiently(lambda: asyncio.to_thread(store, ledgers.archive, answered)))
         else:
             stored = iter(())
-        locations = [next(stored) if visit.response is not None else None for visit in finished]
-        new = await self._discover(ledgers, finished)
-        for visit, location in zip(finished, locations, strict=True):
+        locations = [next(stored) if visit.response is not None else None for visit in visits]
+        new = await self._discover(ledgers, visits)
+        for visit, location in zip(visits, locations, strict=True):
             ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0)))
             size = location.warc_length if location is not None else 0
             verdict = done(size) if visit.verdict.ending is Ending.DONE else visit.verdict
@@ -138,53 +132,47 @@ class Settler:
     async def _discover(self, ledgers: Ledgers, visits: Sequence[Visit]) -> dict[bytes, int]:
         """Add the links of a batch; answers how many were new, by the digest of the parent."""
         found = [(visit.lease, visit.parsed.links) for visit in visits if visit.parsed is not None]
-        pages = await patiently("state", lambda: ledgers.discoverer.pages(found, ledgers.disallowed))
+        pages = await patiently(lambda: ledgers.discoverer.pages(found, ledgers.disallowed))
         for visit in visits:
             if visit.redirect_to is not None:
                 page = ledgers.discoverer.redirect(visit.lease, visit.redirect_to)
                 if page is not None:
                     pages.append(page)
         new: dict[bytes, int] = defaultdict(int)
-        if not pages:
-            return new
-        answers = await patiently("state", lambda: self._state.add(ledgers.crawl, pages))
-        for page, answer in zip(pages, answers, strict=True):
-            if answer is Added.KNOWN or page.parent is None:
-                continue
-            new[page.parent.digest] += 1
-            if page.skip:
-                ledgers.archive.row(skipped_row(ledgers.crawl, page))
+        for call in _distinct(pages):
+            answers = await patiently(partial(self._state.add, ledgers.crawl, call))
+            for page, answer in zip(call, answers, strict=True):
+                if answer is Added.KNOWN or page.parent is None:
+                    continue
+                new[page.parent.digest] += 1
+                if page.skip:
+                    ledgers.archive.row(skipped_row(ledgers.crawl, page))
         ledgers.discoverer.seen.update(page.digest for page in pages)
         return new
 
     async def _flush(self, ledgers: Ledgers) -> None:
-        await patiently("archive", ledgers.archive.flush)
+        await patiently(ledgers.archive.flush)
         ledgers.flushed_at = time.monotonic()
         endings, ledgers.unsettled = ledgers.unsettled, []
         await self._settle(endings)
 
     async def _settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> None:
         # A cancellation must not fall between the bytes that are durable and the mark that says so.
-        answers = await asyncio.shield(patiently("state", lambda: self._state.settle(endings)))
+        answers = await asyncio.shield(patiently(lambda: self._state.settle(endings)))
         for (lease, verdict), answer in zip(endings, answers, strict=True):
             self._on_settled(lease, verdict, answer)
 
 
-async def patiently(what: str, call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call until the state or the store answers; says so once a minute.
-
-    Waits for ever: the leases behind it expire by themselves, and the loop's drain has its own deadline.
-    """
-    wait, told = 0.2, 0.0
-    while True:
-        try:
-            return await call()
-        except (StateUnavailable, StoreUnavailable) as error:
-            if time.monotonic() - told > 60:
-                log.warning("waiting for the %s: %s", what, error)
-                told = time.monotonic()
-        await asyncio.sleep(wait)
-        wait = min(wait * 2, 10.0)
+def _distinct(pages: Sequence[Page]) -> list[list[Page]]:
+    """Cut into calls in each of which a digest occurs once, so that every parent is answered for its own links."""
+    calls: list[list[Page]] = []
+    occurred: Counter[bytes] = Counter()
+    for page in pages:
+        if occurred[page.digest] == len(calls):
+            calls.append([])
+        calls[occurred[page.digest]].append(page)
+        occurred[page.digest] += 1
+    return calls
 
 
 def store(archive: Archive, responses: Sequence[Response]) -> list[Location]:
