@@ -18,8 +18,8 @@ import pytest
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavailable
-from crawler.model import Added, CrawlRecord, Lease, Page, done
-from crawler.state.sqlite import SqliteState, adding, claiming, database, leasing, records
+from crawler.model import Added, CrawlRecord, Lease, Page, dead, done, retry
+from crawler.state.sqlite import SqliteState, adding, claiming, database, leasing, records, repair
 from tests.contract.words import pages, parent
 
 CRAWL = "crawl-1"
@@ -280,27 +280,6 @@ async def test_a_closed_handle_leaves_no_thread(tmp_path: Path) -> None:
     assert threading.active_count() <= before
 
 
-# ---------------------------------------------------------------- purge
-
-
-async def test_a_purged_crawl_is_gone_and_the_others_are_not(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    state = await made(path)
-    await state.create(msgspec.structs.replace(record(), id="other"))
-    for name in (CRAWL, "other"):
-        await state.add(name, pages(3))
-    (held,) = await state.claim(1, CRAWL)
-    await state.purge(CRAWL)
-    await state.purge(CRAWL)
-    assert [crawl.id for crawl in await state.crawls()] == ["other"]
-    assert {lease.crawl for lease in await state.claim(9)} == {"other"}
-    await state.create(record())
-    await state.add(CRAWL, pages(3, "new.example"))
-    await state.claim(3, CRAWL)
-    assert [answer.value for answer in await state.settle([(held, done())])] == ["lost"]
-    await state.close()
-
-
 # ---------------------------------------------------------------- flat cost
 
 
@@ -364,7 +343,9 @@ def test_no_hot_query_scans_a_table(tmp_path: Path) -> None:
     connection.set_trace_callback(statements.add)
     leases = claiming.claim(connection, 1000.0, "w", 10, None)
     adding.add(connection, 1000.0, CRAWL, pages(3, "b.example", parent=parent(leases[0]), depth=1), adding.Seen())
-    leasing.settle(connection, 1000.0, [(lease, done(1)) for lease in leases])
+    failed = [(leases[0], retry(0, "dns", "")), (leases[1], dead("dns", "")), (leases[2], dead("dns", ""))]
+    leasing.settle(connection, 1000.0, [*failed, *((lease, done(1)) for lease in leases[3:])])
+    repair.revive(connection, 1000.0, CRAWL, [(lease.digest, 0.0) for lease in leases])
     leasing.wake(connection, 9000.0)
     leasing.release(connection, 9000.0, "w")
     connection.set_trace_callback(None)

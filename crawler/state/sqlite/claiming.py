@@ -118,7 +118,11 @@ def _in_order(db: sqlite3.Connection, works: Sequence[_Work], limit: int) -> _Or
     order: _Order = []
     for work, (rank, number, id, *gate) in rows:
         queue = _queue(db, id, share + 1)
-        lane = _Lane(id, work, shared.setdefault(gate[0], Gate(*gate)), next(queue), queue)
+        head = next(queue, None)
+        if head is None:  # a rank without a page can only come from outside; it must not stop the others
+            lanes.refresh(db, [id])
+            continue
+        lane = _Lane(id, work, shared.setdefault(gate[0], Gate(*gate)), head, queue)
         order.append((rank, number, id, lane))
     return order
 
@@ -148,6 +152,6 @@ def _lease(db: sqlite3.Connection, now: float, work: _Work, gate: Gate, page: in
         attempt=failures + 1,
         receives=receives + 1,
         start_at=start,
-        expires_at=now + work.crawl.settings.lease,
+        expires_at=now + work.crawl.settings.lease_seconds,
         limit=work.limit,
     )

@@ -49,7 +49,7 @@ def extend(db: sqlite3.Connection, now: float, leases: Sequence[Lease]) -> list[
         row = _held(db, lease)
         if row is not None:
             if lease.crawl not in lasts:
-                lasts[lease.crawl] = records.find(db, lease.crawl).settings.lease
+                lasts[lease.crawl] = records.find(db, lease.crawl).settings.lease_seconds
             db.execute("UPDATE page SET wakes_at = ? WHERE id = ?", (now + lasts[lease.crawl], row[0]))
         answers.append(Settled.LOST if row is None else Settled.SETTLED)
     return answers
