@@ -29,4 +29,6 @@ async def summary(address: str, outcome: Outcome, *, as_json: bool) -> str:
     if outcome.parquet:
         lines.append(f"  Parquet  {outcome.parquet}")
     lines.append(f"  state    {address}")
+    if status.dead:
+        lines.append(f"  why dead: crawler dead list --state {address}")
     return "\n".join(lines)
