@@ -18,6 +18,9 @@ from crawler.errors import UsageError
 MIB = 1024 * 1024
 PROJECT_URL = "https://github.com/crawler-project/crawler"
 
+LEASE = 120.0
+"""Seconds for which a fetcher may hold a URL unless the crawl or the state says otherwise."""
+
 Scope = Literal["host", "domain", "any"]
 PaceBy = Literal["domain", "host"]
 
@@ -28,7 +31,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one crawl.
 
     rate: requests per second to one host over the whole fleet; 0 = no limit.
-    max_time, lease: seconds. max_body: decoded bytes kept of one page.
+    max_time, lease: seconds. max_body: decoded bytes kept of one page. lease: None = the state's own.
     """
 
     rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
@@ -45,13 +48,18 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     contact: str = ""
     ignore_robots: bool = False
     allow_private: bool = False
-    lease: Annotated[float, msgspec.Meta(ge=5, le=12 * 3600)] = 120.0
+    lease: Annotated[float, msgspec.Meta(ge=5, le=12 * 3600)] | None = None
     max_attempts: Count = 4
 
     @property
     def interval(self) -> float:
         """Seconds between two requests to one host; 0 = no limit."""
         return 1.0 / self.rate if self.rate else 0.0
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a fetcher may hold a URL, on a state that has no other opinion."""
+        return self.lease or LEASE
 
     @property
     def product_token(self) -> str:

@@ -53,7 +53,7 @@ class Archive:
         self._flushing = asyncio.Lock()
         self._number = number
         self._segments = [self._begin()]
-        self.flush_every = 0.0 if store.appends else min(LONGEST_FLUSH, crawl.settings.lease / 4)
+        self.flush_every = 0.0 if store.appends else min(LONGEST_FLUSH, crawl.settings.lease_seconds / 4)
         """Seconds to leave between flushes: 0 where a flush is free."""
 
     @classmethod

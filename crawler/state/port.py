@@ -44,7 +44,10 @@ class CrawlState(Protocol):
     # ---------------------------------------------------------------- crawls
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
-        """Write a crawl's record unless one with its id exists; return what is stored."""
+        """Write a crawl's record unless one with its id exists; return what is stored.
+
+        A lease of None in its settings is the state's own: a backend whose queue has one fills it in.
+        """
         ...
 
     async def crawls(self) -> list[CrawlRecord]:

@@ -9,7 +9,7 @@ import pytest
 
 from crawler.config import CrawlSettings, crawl_settings
 from crawler.model import CrawlRecord
-from crawler.state.aws import client, lanes
+from crawler.state.aws import client, dead_letters, lanes
 from crawler.state.aws.state import AwsState
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
@@ -67,6 +67,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "TIMES", {**client.TIMES, "read_timeout": 1, "retries": retries})
     monkeypatch.setattr(client, "ROUNDS", 3)
     monkeypatch.setattr(lanes, "POLL", 0)
+    monkeypatch.setattr(dead_letters, "WAIT", 0)
 
 
 @pytest.fixture

@@ -55,6 +55,11 @@ class Place:
         items: list[dict[str, Any]] = self.dynamodb.scan(TableName=table or self.table)["Items"]
         return items
 
+    def run(self, crawl: str) -> str:
+        """What tells this crawl from others of its name."""
+        key = {"pk": {"S": f"#crawl#{crawl}"}}
+        return str(self.dynamodb.get_item(TableName=self.control, Key=key)["Item"]["run"]["S"])
+
     def remove(self) -> None:
         for queue in (self.high, self.normal, self.low, self.dead):
             self.sqs.delete_queue(QueueUrl=self.url(queue))

@@ -19,11 +19,12 @@ from tests.aws.conftest import Open
 from tests.aws.places import Place, page, pages
 
 
-def copy_of(url: str, **more: object) -> str:
+def copy_of(place: Place, url: str, **more: object) -> str:
     """The body of a second message of a page of crawl `c`."""
     seed = page(url)
     message = Message(
         crawl="c",
+        run=place.run("c"),
         url=url,
         digest=seed.digest.hex(),
         gate=seed.gate,
@@ -40,7 +41,7 @@ async def test_a_second_message_of_a_finished_page_is_deleted_unfetched(state: A
     await state.add("c", [seed])
     (lease,) = await state.claim(5)
     await state.settle([(lease, done())])
-    place.send(copy_of(seed.url))
+    place.send(copy_of(place, seed.url))
     assert await state.claim(5) == []
     assert place.depth() == (0, 0, 0)
 
@@ -49,7 +50,7 @@ async def test_a_second_message_of_a_page_in_hand_is_deleted(state: AwsState, pl
     seed = page("https://site.example/")
     await state.add("c", [seed])
     (lease,) = await state.claim(5)
-    place.send(copy_of(seed.url))
+    place.send(copy_of(place, seed.url))
     assert await state.claim(5) == []
     assert place.depth() == (0, 1, 0)
     assert await state.settle([(lease, done())]) == [Settled.SETTLED]
@@ -68,7 +69,7 @@ async def test_a_page_finished_by_another_worker_is_lost(opening: Open, place: P
     seed = page("https://site.example/")
     await one.add("c", [seed])
     (first,) = await one.claim(5)
-    place.send(copy_of(seed.url))
+    place.send(copy_of(place, seed.url))
     (second,) = await two.claim(5)
     assert await two.settle([(second, done(3))]) == [Settled.SETTLED]
     assert await one.settle([(first, done(4))]) == [Settled.LOST]
@@ -96,8 +97,8 @@ async def test_a_page_that_must_wait_longer_than_a_queue_can_delay_is_delayed_ag
     state: AwsState, place: Place
 ) -> None:
     later, now = "https://site.example/later", "https://site.example/now"
-    place.send(copy_of(later, not_before=time.time() + 2_000, failures=1))
-    place.send(copy_of(now, not_before=time.time() - 1, failures=2))
+    place.send(copy_of(place, later, not_before=time.time() + 2_000, failures=1))
+    place.send(copy_of(place, now, not_before=time.time() - 1, failures=2))
     (lease,) = await state.claim(5)
     assert (lease.url, lease.attempt) == (now, 3)
     assert place.depth() == (0, 1, 1)
@@ -200,14 +201,14 @@ async def test_what_a_cancelled_claim_received_is_given_back(opening: Open, plac
     claim.cancel()
     with pytest.raises(asyncio.CancelledError):
         await claim
-    place.send(copy_of("https://site.example/"))
+    place.send(copy_of(place, "https://site.example/"))
     await state.close()
     assert place.depth() == (1, 0, 0)
 
 
 async def test_messages_of_a_crawl_that_is_gone_are_dropped(opening: Open, place: Place) -> None:
     state = await opening()
-    place.send(copy_of("https://site.example/", crawl="gone"))
+    place.send(copy_of(place, "https://site.example/", crawl="gone"))
     assert await state.claim(5) == []
     assert place.depth() == (0, 0, 0)
     with pytest.raises(UsageError, match="no crawl 'gone'"):

@@ -108,7 +108,7 @@ async def test_a_worker_killed_between_record_and_counter_leaves_the_crawl_able_
     # As a killed worker leaves it: one page is finished and not counted, and its message comes back.
     place.dynamodb.update_item(
         TableName=place.table,
-        Key={"pk": {"S": f"c#{one.digest.hex()}"}},
+        Key={"pk": {"S": f"c#{place.run('c')}#{one.digest.hex()}"}},
         UpdateExpression="SET phase = :d",
         ExpressionAttributeValues={":d": {"S": "d"}},
     )

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from crawler.config import CrawlSettings
-from crawler.model import CrawlRecord, Priority, done
+from crawler.model import CrawlRecord, Priority, done, skipped
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
 from tests.aws.places import Place, page
@@ -105,8 +105,20 @@ async def test_a_seed_on_a_state_without_crawls_makes_one(place: Place) -> None:
     await state.close()
 
 
-async def test_a_seed_too_long_to_request_shows_as_skipped(state: AwsState, place: Place) -> None:
-    place.send("https://site.example/" + "a" * 9_000)
-    assert await state.claim(5) == []
+async def test_a_seed_too_long_to_request_comes_as_a_lease_so_that_it_is_skipped_with_a_row(
+    state: AwsState, place: Place
+) -> None:
+    url = "https://site.example/" + "a" * 9_000
+    place.send(url)
+    (lease,) = await state.claim(5)
+    assert lease.url == url
+    await state.settle([(lease, skipped("url-too-long"))])
     assert [entry.reason async for entry in state.ledger("c")] == ["url-too-long"]
+    assert await state.complete("c")
+
+
+async def test_a_seed_too_long_for_a_message_of_ours_is_no_seed(state: AwsState, place: Place) -> None:
+    place.send("https://site.example/" + "a" * 100_000)
+    assert await state.claim(5) == []
     assert place.depth() == (0, 0, 0)
+    assert place.items() == []

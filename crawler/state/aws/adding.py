@@ -17,13 +17,14 @@ import msgspec
 
 from crawler.model import Added, Page, Phase, Priority, skipped
 from crawler.state.aws import table
-from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.facts import Scope
 from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
-from crawler.state.aws.queue import Outgoing, Queues
-from crawler.state.aws.records import MAX_URL, Message, encode, group, message
-from crawler.state.aws.table import Record, Visited
+from crawler.state.aws.putaside import outgoing
+from crawler.state.aws.queue import Queues
+from crawler.state.aws.records import MAX_URL, Message, message, page_key
+from crawler.state.aws.table import Outcome, Record, Visited
 
 
 class Unsent(msgspec.Struct, frozen=True, gc=False):
@@ -53,18 +54,23 @@ class Adding:
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
         """Insert and queue the absent ones; queue again what this parent's earlier delivery may have left unqueued."""
-        await self._crawls.known(crawl)
-        return await self._add(crawl, pages, queue=True)
+        while True:
+            answers = await self._add(await self._crawls.known(crawl), pages, queue=True)
+            if answers is not None:
+                return answers
+            # Purged since it was read, and perhaps begun anew: now it is read again.
 
-    async def record(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
-        """Insert the absent ones without queueing any: their messages are in the caller's hands."""
-        return await self._add(crawl, pages, queue=False)
+    async def record(self, crawl: Crawl, pages: Sequence[Page]) -> bool:
+        """Insert the absent ones without queueing any: their messages are in the caller's hands. False: the crawl was
+        purged meanwhile."""
+        return await self._add(crawl, pages, queue=False) is not None
 
-    async def _add(self, crawl: str, pages: Sequence[Page], *, queue: bool) -> list[Added]:
-        await self._scope.bring(crawl, (page.site for page in pages if page.parent is None))
+    async def _add(self, crawl: Crawl, pages: Sequence[Page], *, queue: bool) -> list[Added] | None:
+        """None: the crawl's run was purged meanwhile, and what was inserted belongs to nothing."""
+        await self._scope.bring(crawl.key, (page.site for page in pages if page.parent is None))
         asked: dict[str, Page] = {}
         for page in pages:
-            asked.setdefault(table.pk(crawl, page.digest), page)
+            asked.setdefault(page_key(crawl.record.id, crawl.run, page.digest), page)
         known = await self._visited.read(list(asked))
         new = await self._insert(crawl, [page for pk, page in asked.items() if pk not in known], known)
         # What an earlier call of ours recorded and could not send is new as far as its caller knows.
@@ -76,18 +82,19 @@ class Adding:
             (entry, asked[pk]) for pk, entry in known.items() if pk not in new and self._again(entry, asked[pk])
         ]
         try:
-            await self._crawls.pay(crawl)
+            if not await self._crawls.pay(crawl.key):
+                return None
             if queue:
-                await self.send(crawl, [_message(crawl, entry, page) for entry, page in sending])
+                await self.send(crawl.key, [_message(crawl, entry, page) for entry, page in sending])
         except BaseException:
             self._unsent |= {pk: Unsent(entry.stamp, counted=True) for pk, entry in new.items()}
             raise
         return _answers(crawl, pages, asked, new, known)
 
-    async def _insert(self, crawl: str, pages: Sequence[Page], known: dict[str, Record]) -> dict[str, Record]:
+    async def _insert(self, crawl: Crawl, pages: Sequence[Page], known: dict[str, Record]) -> dict[str, Record]:
         """Insert pages; answers the records that were new, and puts those that were not into `known`."""
         now, stamp = self._clock(), f"{self._process}-{next(self._calls)}"
-        entries = [table.new(crawl, _fitting(page), now, stamp) for page in pages]
+        entries = [table.new(crawl.record.id, crawl.run, _fitting(page), now, stamp) for page in pages]
         try:
             inserted = await self._visited.insert(entries)
             new = {entry.pk: entry for entry, done in zip(entries, inserted, strict=True) if done}
@@ -110,22 +117,23 @@ class Adding:
         mine = may_be_unqueued and entry.parent == _parent(page)
         return mine and entry.phase is Phase.PENDING and entry.pk not in self._held
 
-    def _count(self, crawl: str, entries: Sequence[Record]) -> None:
+    def _count(self, crawl: Crawl, entries: Sequence[Record]) -> None:
         skips = sum(entry.phase is Phase.SKIPPED for entry in entries)
-        self._crawls.owe(crawl, discovered=len(entries), skipped=skips)
+        self._crawls.owe(crawl.key, discovered=len(entries), skipped=skips)
 
-    async def send(self, crawl: str, messages: Sequence[Message]) -> None:
-        """Queue pages that are recorded. One that SQS will never take ends as skipped, for all to see."""
-        outgoing = {encode(page): page for page in messages}
+    async def send(self, key: str, messages: Sequence[Message]) -> None:
+        """Queue pages of a crawl's run that are recorded, to be received not before the time they name. One that SQS
+        will never take ends as skipped, for all to see."""
+        now = self._clock()
         for priority in {page.priority for page in messages}:
             self._lanes.wake(priority)
-        sent = [Outgoing(int(page.priority), body, group(page.gate)) for body, page in outgoing.items()]
-        refused = [outgoing[message.body] for message in await self._queues.send(sent)]
+        sent = {outgoing(page, page.not_before, now): page for page in messages}
+        refused = [sent[message] for message in await self._queues.send(list(sent))]
         if refused:
             verdict = skipped("unsendable")
-            await self._visited.finish([(page.pk, verdict, self._process) for page in refused], self._clock())
-            self._crawls.owe(crawl, skipped=len(refused))
-            await self._crawls.pay(crawl)
+            await self._visited.finish([Outcome(page.pk, verdict, self._process) for page in refused], now)
+            self._crawls.owe(key, skipped=len(refused))
+            await self._crawls.pay(key)
 
 
 def _fitting(page: Page) -> Page:
@@ -139,23 +147,23 @@ def _parent(page: Page) -> str:
     return page.parent.digest.hex() if page.parent else ""
 
 
-def _message(crawl: str, entry: Record, page: Page) -> Message:
+def _message(crawl: Crawl, entry: Record, page: Page) -> Message:
     """The message of a record: in its own spelling, which is the first one found."""
     recorded = msgspec.structs.replace(
         page, url=entry.url, gate=entry.gate, depth=entry.depth, priority=Priority(entry.priority)
     )
-    return message(crawl, recorded, entry.found)
+    return message(crawl.record.id, crawl.run, recorded, entry.found)
 
 
 def _answers(
-    crawl: str, pages: Sequence[Page], asked: dict[str, Page], new: dict[str, Record], known: dict[str, Record]
+    crawl: Crawl, pages: Sequence[Page], asked: dict[str, Page], new: dict[str, Record], known: dict[str, Record]
 ) -> list[Added]:
     """An answer a page: of pages with one digest the first counts, the others meet what it recorded."""
     answers = []
     for page in pages:
-        pk = table.pk(crawl, page.digest)
-        entry = new.get(pk) or known[pk]
-        if pk in new and asked[pk] is page:
+        key = page_key(crawl.record.id, crawl.run, page.digest)
+        entry = new.get(key) or known[key]
+        if key in new and asked[key] is page:
             answers.append(Added.NEW)
         else:
             answers.append(Added.AGAIN if entry.parent == _parent(page) else Added.KNOWN)

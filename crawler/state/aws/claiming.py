@@ -16,20 +16,17 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from crawler.errors import StateUnavailable
-from crawler.model import Lease, Phase
-from crawler.state.aws.adding import Adding
-from crawler.state.aws.client import Aws, together
+from crawler.model import Lease
+from crawler.state.aws.client import together
 from crawler.state.aws.crawls import Crawls
-from crawler.state.aws.crawls import key as crawl_key
 from crawler.state.aws.gate import Gates
-from crawler.state.aws.gate import key as gate_key
 from crawler.state.aws.held import Held
+from crawler.state.aws.intake import Intake, Job
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import Aside, PutAside
 from crawler.state.aws.queue import Queues, Received
-from crawler.state.aws.records import Message, Seed, decode
-from crawler.state.aws.seeds import Seeds
-from crawler.state.aws.table import Record, Visited, record
+from crawler.state.aws.records import Message, decode
+from crawler.state.aws.ticket import pk, ticket
 
 log = logging.getLogger(__name__)
 
@@ -46,38 +43,22 @@ LONGEST_REST = 2.0
 """Seconds a claim rests at most after claims that found only closed gates."""
 
 
-class Job(msgspec.Struct, frozen=True, gc=False):
-    """A received page: its message, and how it came."""
-
-    page: Message
-    received: Received
-
-    @property
-    def receives(self) -> int:
-        """How often the page was handed out since it last settled."""
-        return self.page.lost + self.received.receives
-
-
 class Claiming:
     """Claims of one process."""
 
     def __init__(
         self,
-        aws: Aws,
         queues: Queues,
         lanes: Lanes,
-        visited: Visited,
+        intake: Intake,
         crawls: Crawls,
         gates: Gates,
-        adding: Adding,
-        seeds: Seeds,
         held: Held,
         aside: PutAside,
         clock: Callable[[], float],
     ) -> None:
-        self._aws, self._queues, self._lanes, self._visited, self._crawls = aws, queues, lanes, visited, crawls
-        self._gates, self._adding, self._seeds, self._held, self._aside = gates, adding, seeds, held, aside
-        self._clock = clock
+        self._queues, self._lanes, self._intake, self._crawls = queues, lanes, intake, crawls
+        self._gates, self._held, self._aside, self._clock = gates, held, aside, clock
         self._closed = 0
         self._running: set[asyncio.Task[list[Lease]]] = set()
         self._unclaimed: list[Lease] = []
@@ -106,7 +87,7 @@ class Claiming:
         await asyncio.gather(*self._running, return_exceptions=True)
         leases, self._unclaimed = self._unclaimed, []
         try:
-            await self._queues.change([lease.token for lease in leases], 0)
+            await self._queues.change([ticket(lease).receipt for lease in leases], 0)
         except StateUnavailable as error:
             log.info("%d messages stay invisible until their leases expire: %s", len(leases), error)
 
@@ -138,9 +119,8 @@ class Claiming:
     async def _sort(
         self, received: Sequence[Received], crawl: str | None
     ) -> tuple[list[Lease], list[Aside], list[str]]:
-        """Leases, pages to put aside, and the tokens of messages that are for nobody."""
-        jobs, drop = await self._read(received)
-        live = await self._live(jobs, await self._look_up(jobs), drop)
+        """Leases, pages to put aside, and the receipts of messages that are for nobody."""
+        live, drop = await self._intake.take(received)
         live.sort(key=lambda job: (job.page.priority, job.page.depth, job.page.found))
         now = self._clock()
         leases: list[Lease] = []
@@ -151,7 +131,7 @@ class Claiming:
             if crawl not in (None, job.page.crawl):
                 aside.append(_aside(job, now + ELSEWHERE))
             elif limit:
-                leases.append(_lease(job, now, limit))
+                leases.append(job.lease(now, limit))
             elif job.page.not_before > now:
                 aside.append(_aside(job, job.page.not_before))
             elif room <= len(ready[job.page.crawl]):
@@ -160,79 +140,38 @@ class Claiming:
                 ready[job.page.crawl].append(job)
         for name, jobs in ready.items():
             starts = await self._turns(name, jobs)
-            leases += [_lease(job, starts[job.page.pk]) for job in jobs if job.page.pk in starts]
+            leases += [job.lease(starts[job.page.pk]) for job in jobs if job.page.pk in starts]
             interval = self._interval(name)
             closed = [job for job in jobs if job.page.pk not in starts]
             end = self._end(name)
             aside += [_aside(job, min(end, self._aside.when(job.page.gate, interval))) for job in closed]
+        leases = await self._fit(leases)
         ids = {job.page.pk: job.received.id for job in live}
         for lease in leases:
-            pk = f"{lease.crawl}#{lease.digest.hex()}"
-            self._held.add(pk, ids[pk], lease.expires_at)
+            self._held.add(pk(lease), ids[pk(lease)], lease.expires_at)
         return leases, aside, drop
 
-    async def _read(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
-        """Pages from messages, those of plain seeds among them, and the tokens of messages that are neither."""
-        jobs: list[Job] = []
-        plain: list[tuple[Received, Seed]] = []
-        drop: list[str] = []
-        for message in received:
-            content = decode(message.body)
-            if isinstance(content, Message):
-                jobs.append(Job(content, message))
-            elif content is not None:
-                plain.append((message, content))
-            else:
-                self._seeds.refuse(message.body)
-                drop.append(message.token)
-        pages = await self._seeds.messages([seed for _, seed in plain])
-        for (message, _), page in zip(plain, pages, strict=True):
-            if page is None:
-                drop.append(message.token)
-            else:
-                jobs.append(Job(page, message))
-        return jobs, drop
+    async def _fit(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Make leases last as long as their crawl wants where that is not the queues' own time: one more request.
 
-    async def _look_up(self, jobs: Sequence[Job]) -> dict[str, Record]:
-        """Records by pk; gates and crawls not seen lately are read in the same requests."""
-        gates = {job.page.gate for job in jobs if self._gates.stale(job.page.gate)}
-        crawls = {job.page.crawl for job in jobs if self._crawls.stale(job.page.crawl)}
-        records, control = self._visited.table, self._gates.table
-        wanted = [(records, job.page.pk) for job in jobs]
-        wanted += [(control, gate_key(gate)) for gate in gates]
-        wanted += [(control, crawl_key(crawl)) for crawl in crawls]
-        items = await self._aws.items(wanted)
-        for gate in gates:
-            self._gates.note(gate, items.get((control, gate_key(gate))))
-        for crawl in crawls:
-            self._crawls.forget(crawl)
-            if (control, crawl_key(crawl)) in items:
-                self._crawls.note(items[control, crawl_key(crawl)])
-        pks = {job.page.pk for job in jobs}
-        return {pk: record(items[records, pk]) for pk in pks if (records, pk) in items}
-
-    async def _live(self, jobs: Sequence[Job], records: dict[str, Record], drop: list[str]) -> list[Job]:
-        """The jobs whose page is to be fetched, once each; the tokens of the others go to `drop`."""
-        now = self._clock()
-        live: dict[str, Job] = {}
-        missing: dict[str, list[Message]] = defaultdict(list)
-        for job in jobs:
-            page, found = job.page, records.get(job.page.pk)
-            if page.pk in live and live[page.pk].received.id == job.received.id:
-                continue  # one message twice: deleting either would delete both
-            finished = found is not None and found.phase is not Phase.PENDING
-            purged = self._crawls.seen(page.crawl) is None
-            double = page.pk in live or self._held.by_another(page.pk, job.received.id, now)
-            if finished or purged or double:
-                drop.append(job.received.token)
+        If the process dies here the queues' own time counts.
+        """
+        by_seconds: dict[int, list[Lease]] = defaultdict(list)
+        for lease in leases:
+            by_seconds[self._crawls.lease(lease.crawl, self._queues.lease)].append(lease)
+        fitted = by_seconds.pop(self._queues.lease, [])
+        for seconds, some in by_seconds.items():
+            now = self._clock()
+            try:
+                refused = await self._queues.change([ticket(lease).receipt for lease in some], seconds)
+            except StateUnavailable as error:
+                log.info("%d leases last %d s, not %d: %s", len(some), self._queues.lease, seconds, error)
+                fitted += some
                 continue
-            live[page.pk] = job
-            if found is None:
-                missing[page.crawl].append(page)
-        for crawl, pages in missing.items():
-            # Neither an add nor a seed recorded it: the message came from a dead-letter queue or a backup.
-            await self._adding.record(crawl, [page.page() for page in pages])
-        return list(live.values())
+            for lease in some:
+                ends = lease.expires_at if ticket(lease).receipt in refused else now + seconds
+                fitted.append(msgspec.structs.replace(lease, expires_at=ends))
+        return fitted
 
     def _limit(self, crawl: str, now: float) -> tuple[str, float]:
         """The limit that is used up ("" for none), and how many more pages may be handed out besides those held."""
@@ -246,7 +185,7 @@ class Claiming:
             return "", float("inf")
         if seen.done >= settings.max_pages:
             return "max-pages", 0.0
-        return "", settings.max_pages - seen.done - self._held.count(crawl)
+        return "", settings.max_pages - seen.done - self._held.count(seen.key)
 
     def _end(self, crawl: str) -> float:
         """When the crawl's time is up: until then its pages may wait, and then they are to come back."""
@@ -274,24 +213,4 @@ class Claiming:
 
 
 def _aside(job: Job, at: float) -> Aside:
-    return Aside(msgspec.structs.replace(job.page, lost=job.receives - 1), job.received.token, at)
-
-
-def _lease(job: Job, start_at: float, limit: str = "") -> Lease:
-    page = job.page
-    return Lease(
-        crawl=page.crawl,
-        url=page.url,
-        digest=bytes.fromhex(page.digest),
-        gate=page.gate,
-        depth=page.depth,
-        priority=page.priority,
-        parent_url=page.parent,
-        discovered_at=page.found,
-        token=job.received.token,
-        attempt=page.failures + 1,
-        receives=job.receives,
-        start_at=start_at,
-        expires_at=job.received.expires_at,
-        limit=limit,
-    )
+    return Aside(msgspec.structs.replace(job.page, lost=job.receives - 1), job.received.receipt, at)

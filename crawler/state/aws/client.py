@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aioboto3
@@ -174,6 +174,39 @@ class Aws:
 
         await together([until_done(run, chunk) for chunk in chunks(range(len(table_statements)), 25)])
         return errors
+
+    async def scan(self, table: str, **more: Any) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """Read a whole table, strongly consistent by page of at most 1 MB; yields the items of each page."""
+        while True:
+            answer = await self.ask(self.dynamodb.scan(TableName=table, ConsistentRead=True, **more), "Items")
+            yield answer["Items"]
+            if not answer.get("LastEvaluatedKey"):
+                return
+            more["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def delete(self, table: str, pks: Sequence[str]) -> None:
+        """Delete items of distinct pk, 25 a request; absent ones are none."""
+
+        async def delete(keys: list[str]) -> list[str]:
+            wanted: dict[str, Any] = {table: [{"DeleteRequest": {"Key": {"pk": {"S": pk}}}} for pk in keys]}
+            answer = await self.ask(self.dynamodb.batch_write_item(RequestItems=wanted))
+            left: Any = (answer.get("UnprocessedItems") or {}).get(table, [])
+            return [request["DeleteRequest"]["Key"]["pk"]["S"] for request in left]
+
+        await together([until_done(delete, chunk) for chunk in chunks(pks, 25)])
+
+    async def delete_between(self, table: str, first: str, last: str) -> None:
+        """Delete every item whose pk lies between two. Reads the whole table."""
+        async with aclosing(
+            self.scan(
+                table,
+                FilterExpression="pk BETWEEN :first AND :last",
+                ExpressionAttributeValues={":first": {"S": first}, ":last": {"S": last}},
+                ProjectionExpression="pk",
+            )
+        ) as pages:
+            async for items in pages:
+                await self.delete(table, [item["pk"]["S"] for item in items])
 
 
 TIMES: dict[str, Any] = {

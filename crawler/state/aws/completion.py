@@ -15,11 +15,11 @@ from contextlib import aclosing
 
 import msgspec
 
-from crawler.model import Phase, Priority
-from crawler.state.aws.adding import Adding
+from crawler.model import Phase
 from crawler.state.aws.crawls import Crawl, Crawls
+from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.queue import Queues
-from crawler.state.aws.records import Message
+from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.table import Record, Visited
 
 log = logging.getLogger(__name__)
@@ -49,16 +49,18 @@ class Watch(msgspec.Struct):
 class Completion:
     """Decides for one process."""
 
-    def __init__(self, queues: Queues, visited: Visited, crawls: Crawls, adding: Adding) -> None:
-        self._queues, self._visited, self._crawls, self._adding = queues, visited, crawls, adding
+    def __init__(
+        self, queues: Queues, visited: Visited, crawls: Crawls, requeue: Requeue, dead_letters: DeadLetters
+    ) -> None:
+        self._queues, self._visited, self._crawls = queues, visited, crawls
+        self._requeue, self._dead_letters = requeue, dead_letters
         self._watches: dict[str, Watch] = {}
         self.sweep_after = SWEEP_AFTER
         self._clock: Callable[[], float] = time.monotonic
 
     async def complete(self, crawl: str) -> bool:
         """Whether nothing of the crawl is left; then its record says so, with exact counters."""
-        await self._crawls.pay(crawl)
-        seen = await self._crawls.read(crawl)
+        seen = await self._crawls.paid(crawl)
         if seen.record.completed_at is not None:
             return True
         watch = self._watch(crawl, seen)
@@ -72,15 +74,16 @@ class Completion:
             return False
         if seen.outstanding:
             watch.next_scan, watch.pause = now + watch.pause, min(watch.pause * 2, LONGEST_PAUSE)
+            if await self._dead_letters.try_to_drain():
+                return False  # a page that kills its workers was what was missing; whoever asks next counts it
         sweeping = watch.empty_since is not None and now - max(watch.empty_since, watch.still_since) >= self.sweep_after
         return await self._decide(seen, sweeping)
 
     def _watch(self, crawl: str, seen: Crawl) -> Watch:
         """What is known of a crawl, begun anew whenever a counter has moved."""
-        counters = (seen.discovered, seen.done, seen.skipped, seen.dead)
         watch = self._watches.setdefault(crawl, Watch())
-        if watch.counters != counters:
-            watch = self._watches[crawl] = Watch(counters, self._clock(), watch.empty_since, watch.next_scan)
+        if watch.counters != seen.counters:
+            watch = self._watches[crawl] = Watch(seen.counters, self._clock(), watch.empty_since, watch.next_scan)
         return watch
 
     @staticmethod
@@ -93,11 +96,10 @@ class Completion:
         return now >= watch.next_scan and (empty or still >= LONGEST_PAUSE)
 
     async def _decide(self, seen: Crawl, sweeping: bool) -> bool:
-        crawl = seen.record.id
         phases: Counter[Phase] = Counter()
         gates: set[str] = set()
         waiting: list[Record] = []
-        async with aclosing(self._visited.scan(crawl)) as entries:
+        async with aclosing(self._visited.scan(seen.key)) as entries:
             async for entry in entries:
                 phases[entry.phase] += 1
                 gates.add(entry.gate)
@@ -109,21 +111,9 @@ class Completion:
                         break
         if waiting:
             # No message anywhere, nothing moved, and yet they are pending: a process died between record and queue.
-            log.warning("crawl %s: queued %d pages again that were recorded and on no queue", crawl, len(waiting))
-            await self._adding.send(crawl, [_message(crawl, entry) for entry in waiting])
+            name, count = seen.record.id, len(waiting)
+            log.warning("crawl %s: queued %d pages again that were recorded and on no queue", name, count)
+            await self._requeue.send(seen, waiting)
             return False
         ended = {"done": phases[Phase.DONE], "skipped": phases[Phase.SKIPPED], "dead": phases[Phase.DEAD]}
         return await self._crawls.complete(seen, {**ended, "discovered": sum(ended.values()), "hosts": len(gates)})
-
-
-def _message(crawl: str, entry: Record) -> Message:
-    return Message(
-        crawl=crawl,
-        url=entry.url,
-        digest=entry.digest.hex(),
-        gate=entry.gate,
-        depth=entry.depth,
-        priority=Priority(entry.priority),
-        parent="",
-        found=entry.found,
-    )

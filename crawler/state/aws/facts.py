@@ -78,20 +78,24 @@ class Facts:
 
 
 class Scope:
-    """Sites that seeds brought into a crawl: an item a site. What came in stays in."""
+    """Sites that seeds brought into a crawl's run (`<crawl>#<run>`): an item a site. What came in stays in."""
 
     def __init__(self, aws: Aws, table: str) -> None:
         self._aws, self._table = aws, table
 
-    async def bring(self, crawl: str, sites: Iterable[str]) -> None:
+    async def bring(self, run: str, sites: Iterable[str]) -> None:
         """Bring sites in; those that are stay."""
-        puts = [self._put({"pk": s(_site(crawl, site))}) for site in dict.fromkeys(sites) if site]
+        puts = [self._put({"pk": s(_site(run, site))}) for site in dict.fromkeys(sites) if site]
         await together(puts)
 
-    async def has(self, crawl: str, sites: Sequence[str]) -> list[bool]:
+    async def has(self, run: str, sites: Sequence[str]) -> list[bool]:
         """For each site whether it is in scope."""
-        items = await self._aws.items([(self._table, _site(crawl, site)) for site in sites])
-        return [(self._table, _site(crawl, site)) in items for site in sites]
+        items = await self._aws.items([(self._table, _site(run, site)) for site in sites])
+        return [(self._table, _site(run, site)) in items for site in sites]
+
+    async def drop(self, crawl: str, run: str) -> None:
+        """Delete the scope of a run, and of those before it. Reads the whole control table, gates and facts too."""
+        await self._aws.delete_between(self._table, _site(crawl, ""), f"#scope#{crawl}#{run}$")
 
     async def _put(self, item: Item) -> None:
         await self._aws.ask(self._aws.dynamodb.put_item(TableName=self._table, Item=item))
@@ -167,8 +171,8 @@ def _fact(name: str) -> str:
     return f"#fact#{name if short else hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
 
 
-def _site(crawl: str, site: str) -> str:
-    return f"#scope#{crawl}#{site}"
+def _site(run: str, site: str) -> str:
+    return f"#scope#{run}#{site}"
 
 
 def _worker(name: str) -> str:

@@ -25,10 +25,10 @@ REMEMBERED = 50_000
 
 
 class Aside(msgspec.Struct, frozen=True, gc=False):
-    """A page that is to be received again at `at` (Unix seconds), and the token of the message it came by."""
+    """A page that is to be received again at `at` (Unix seconds), and the receipt of the message it came by."""
 
     page: Message
-    token: str
+    receipt: str
     at: float
 
 
@@ -59,7 +59,7 @@ class PutAside:
             if refused:
                 log.warning("SQS refused %d pages that it had held before: they stay where they are", len(refused))
                 return
-            await self._queues.delete([*drop, *(entry.token for entry in aside)])
+            await self._queues.delete([*drop, *(entry.receipt for entry in aside)])
         except StateUnavailable as error:
             log.info("%d pages come back when their leases expire: %s", len(aside) + len(drop), error)
 

@@ -1,6 +1,6 @@
 """The frontier: standard queues, one a priority lane. The visibility timeout is the lease.
 
-Batches of ten everywhere. A token is the number of the lane and the receipt handle; a stale one does no harm.
+Batches of ten everywhere. A receipt is the number of the lane and the receipt handle; a stale one does no harm.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ REQUEST_BYTES = 262_144
 LONGEST_DELAY = 900
 """Seconds a message can be delayed (SQS, DelaySeconds). Longer waits take several sends."""
 
+DEAD = 3
+"""Number of the dead-letter queue, which is no lane: behind the three priorities."""
+
 GONE = frozenset({"ReceiptHandleIsInvalid", "AWS.SimpleQueueService.ReceiptHandleIsInvalid"})
 NOT_IN_FLIGHT = frozenset({"MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"})
 
@@ -44,7 +47,7 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     """A message in our hands until `expires_at` (Unix seconds). `receives` counts deliveries of this very message."""
 
     id: str
-    token: str
+    receipt: str
     body: str
     receives: int
     expires_at: float
@@ -63,24 +66,37 @@ class Depth(msgspec.Struct, frozen=True):
 
 
 class Queues:
-    """The lanes, high first. Lanes of one name are one queue: `distinct` names each queue once."""
+    """The lanes, high first, and the dead-letter queue. Lanes of one name are one queue: `distinct` names each queue
+    once. `lease` is the queues' own: their visibility timeout in seconds."""
 
-    def __init__(self, aws: Aws, urls: tuple[str, str, str], lease: int, clock: Callable[[], float]) -> None:
-        self._aws, self._urls, self.lease, self._clock = aws, urls, lease, clock
+    def __init__(
+        self, aws: Aws, urls: tuple[str, str, str], dead_letters: str, lease: int, clock: Callable[[], float]
+    ) -> None:
+        self._aws, self._urls, self.lease, self._clock = aws, list(urls), lease, clock
+        self._dead_letters = dead_letters
         self.distinct = [lane for lane, url in enumerate(urls) if url not in urls[:lane]]
 
     @classmethod
-    async def open(cls, aws: Aws, names: tuple[str, str, str], clock: Callable[[], float]) -> Queues:
-        """Find the queues by name. Raises StateMissing."""
+    async def open(cls, aws: Aws, names: tuple[str, str, str], dead_letters: str, clock: Callable[[], float]) -> Queues:
+        """Find the lanes by name. Raises StateMissing. `dead_letters` may be "": then none is known."""
         high, normal, low = await together([_find(aws, name) for name in names])
         answer = await aws.ask(
             aws.sqs.get_queue_attributes(QueueUrl=normal, AttributeNames=["VisibilityTimeout"]), "Attributes"
         )
-        return cls(aws, (high, normal, low), int(answer["Attributes"]["VisibilityTimeout"]), clock)
+        return cls(aws, (high, normal, low), dead_letters, int(answer["Attributes"]["VisibilityTimeout"]), clock)
 
     def lane(self, priority: int) -> int:
         """The number under which a priority's queue is known in `distinct`."""
         return self._urls.index(self._urls[priority])
+
+    async def find_dead_letters(self) -> bool:
+        """Whether there is a dead-letter queue to receive from, as number DEAD. Raises StateMissing.
+
+        Found when it is first needed: a worker has no business there, and perhaps no right.
+        """
+        if self._dead_letters and len(self._urls) == DEAD:
+            self._urls.append(await _find(self._aws, self._dead_letters))
+        return len(self._urls) > DEAD
 
     async def send(self, outgoing: Sequence[Outgoing]) -> list[Outgoing]:
         """Put messages on their lanes. Answers those that SQS refuses for good; all others are on the queue."""
@@ -130,7 +146,7 @@ class Queues:
             for message in answer.get("Messages", [])
         ]
 
-    async def delete(self, tokens: Sequence[str]) -> None:
+    async def delete(self, receipts: Sequence[str]) -> None:
         """Take messages off their queues. One whose handle is stale is somebody else's by now and stays."""
 
         async def delete(lane: int, handles: list[str]) -> list[str]:
@@ -139,7 +155,7 @@ class Queues:
             return [handles[int(f["Id"])] for f in answer.get("Failed", []) if not _final(f["Code"], f["SenderFault"])]
 
         calls = []
-        for lane, batch in self._batches(tokens):
+        for lane, batch in self._batches(receipts):
 
             async def step(handles: list[str], lane: int = lane) -> list[str]:
                 return await delete(lane, handles)
@@ -147,8 +163,8 @@ class Queues:
             calls.append(until_done(step, batch))
         await together(calls)
 
-    async def change(self, tokens: Sequence[str], seconds: int) -> dict[str, str]:
-        """Set what is left of messages' visibility timeout. Answers the code of refusal by token, for those refused."""
+    async def change(self, receipts: Sequence[str], seconds: int) -> dict[str, str]:
+        """Set what is left of messages' visibility timeout. Answers codes of refusal by receipt."""
         codes: dict[str, str] = {}
 
         async def change(lane: int, handles: list[str]) -> None:
@@ -171,7 +187,7 @@ class Queues:
 
             await until_done(step, handles)
 
-        await together([change(lane, batch) for lane, batch in self._batches(tokens)])
+        await together([change(lane, batch) for lane, batch in self._batches(receipts)])
         return codes
 
     async def depth(self) -> Depth:
@@ -185,10 +201,10 @@ class Queues:
         call = self._aws.sqs.get_queue_attributes(QueueUrl=self._urls[lane], AttributeNames=wanted)
         return dict((await self._aws.ask(call, "Attributes"))["Attributes"])  # type: ignore[arg-type]
 
-    def _batches(self, tokens: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    def _batches(self, receipts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         lanes: dict[int, list[str]] = defaultdict(list)
-        for token in dict.fromkeys(tokens):
-            lane, _, handle = token.partition(":")
+        for receipt in dict.fromkeys(receipts):
+            lane, _, handle = receipt.partition(":")
             lanes[int(lane)].append(handle)
         for number, handles in lanes.items():
             yield from ((number, batch) for batch in chunks(handles, BATCH))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crawler.model import Page, Phase, Priority
+from crawler.model import ERROR_LENGTH, HISTORY, Failure, Page, Phase, Priority, Verdict
 
 Item = dict[str, Any]
 """A DynamoDB item in its typed form: `{"name": {"S": "value"}}`."""
@@ -28,25 +28,28 @@ LETTERS = {phase: letter for letter, phase in PHASES.items()}
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One page on a queue, complete enough to be fetched without a read. `digest` is in hex, `found` Unix seconds.
 
-    `failures` counts attempts; `lost` how often an earlier copy of this message was handed out and not settled.
-    `not_before` is for waits longer than a queue can delay.
+    `run` tells crawls of one name apart: a name may be used again after a purge. `failures` counts failed attempts,
+    `history` tells of the latest; `lost` counts how often an earlier copy of this message was handed out and not
+    settled. `not_before` is for waits longer than a queue can delay.
     """
 
     crawl: str
+    run: str
     url: str
-    digest: str
+    digest: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
     gate: str
     depth: int
     priority: Priority
     parent: str
     found: float
     failures: int = 0
+    history: tuple[Failure, ...] = ()
     lost: int = 0
     not_before: float = 0.0
 
     @property
     def pk(self) -> str:
-        return f"{self.crawl}#{self.digest}"
+        return f"{self.crawl}#{self.run}#{self.digest}"
 
     def page(self) -> Page:
         """The page as it is recorded when its record is missing."""
@@ -91,10 +94,11 @@ def decode(body: str) -> Message | Seed | None:
         return None
 
 
-def message(crawl: str, page: Page, found: float) -> Message:
+def message(crawl: str, run: str, page: Page, found: float) -> Message:
     """The message of a page that is new."""
     return Message(
         crawl=crawl,
+        run=run,
         url=page.url,
         digest=page.digest.hex(),
         gate=page.gate,
@@ -110,6 +114,16 @@ def group(gate: str) -> str:
     if 0 < len(gate) <= 128 and all("!" <= character <= "~" for character in gate):
         return gate
     return hashlib.sha256(gate.encode("utf-8", "replace")).hexdigest()
+
+
+def page_key(crawl: str, run: str, digest: bytes) -> str:
+    """Key of a page's record: writes spread over partitions, and a long URL never breaks a key."""
+    return f"{crawl}#{run}#{digest.hex()}"
+
+
+def failed(history: tuple[Failure, ...], at: float, verdict: Verdict) -> tuple[Failure, ...]:
+    """A page's history with one more failed attempt, cut to what is kept."""
+    return (*history, Failure(at, clipped(verdict.reason, 60), clipped(verdict.error, ERROR_LENGTH)))[-HISTORY:]
 
 
 def micros(seconds: float) -> int:
@@ -134,5 +148,5 @@ def number(item: Item, name: str) -> int:
 
 
 def clipped(line: str, length: int) -> str:
-    """One line for an item: items are billed by the kilobyte."""
-    return " ".join(line.split())[:length]
+    """One line for an item, as UTF-8 can hold it: items are billed by the kilobyte."""
+    return " ".join(line.split())[:length].encode("utf-8", "replace").decode()

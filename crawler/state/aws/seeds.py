@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from crawler import urls
@@ -11,8 +10,8 @@ from crawler.config import CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import CrawlRecord, Page, Priority
 from crawler.state.aws.adding import Adding
-from crawler.state.aws.crawls import Crawls
-from crawler.state.aws.records import Message, Seed, message
+from crawler.state.aws.crawls import Crawl, Crawls
+from crawler.state.aws.records import MAX_URL, Message, Seed, message
 
 log = logging.getLogger(__name__)
 
@@ -32,30 +31,34 @@ class Seeds:
     async def messages(self, seeds: Sequence[Seed]) -> list[Message | None]:
         """Record seeds and answer what their messages would be, had they come by `add`; None for one that is no seed.
 
+        A seed too long to request is one: it is skipped like any other page, by whoever gets its lease. Seeds of a
+        crawl that was purged do not bring it back.
+
         If the process dies here their messages come back, and are recorded as what they are: known.
         """
         latest = await self._latest() if any(seed.crawl is None for seed in seeds) else DEFAULT_CRAWL
         found = [await self._page(seed, seed.crawl or latest) for seed in seeds]
-        by_crawl: dict[str, list[Page]] = defaultdict(list)
+        by_run: dict[str, tuple[Crawl, list[Page]]] = {}
         for entry in found:
             if entry is not None:
-                by_crawl[entry[0]].append(entry[1])
-        for crawl, pages in by_crawl.items():
+                by_run.setdefault(entry[0].key, (entry[0], []))[1].append(entry[1])
+        for crawl, pages in by_run.values():
             await self._adding.record(crawl, pages)
         now = self._clock()
-        return [None if entry is None else message(*entry, now) for entry in found]
+        return [None if entry is None else message(entry[0].record.id, entry[0].run, entry[1], now) for entry in found]
 
     def refuse(self, what: str) -> None:
         """Count and log a message that is nothing for us."""
         self.refused += 1
         log.warning("dropped a message that is no seed (%d so far): %.80r", self.refused, what)
 
-    async def _page(self, seed: Seed, crawl: str) -> tuple[str, Page] | None:
+    async def _page(self, seed: Seed, name: str) -> tuple[Crawl, Page] | None:
         url = urls.resolve(seed.url, seed.url)
-        if url is None:
+        crawl = await self._crawl(name) if url is not None and len(url) <= MAX_URL else None
+        if url is None or crawl is None:
             self.refuse(seed.url)
             return None
-        settings = await self._settings(crawl)
+        settings = crawl.record.settings
         host = urls.hostname(url)
         page = Page(
             url=url,
@@ -64,7 +67,6 @@ class Seeds:
             depth=seed.depth,
             priority=PRIORITIES[seed.priority],
             site=urls.site_name(host, settings.scope),
-            skip="url-too-long" if urls.too_long(url) else "",
         )
         return crawl, page
 
@@ -72,10 +74,12 @@ class Seeds:
         crawls = await self._crawls.all()
         return crawls[-1].id if crawls else DEFAULT_CRAWL
 
-    async def _settings(self, crawl: str) -> CrawlSettings:
-        """A crawl's settings; one that does not exist begins now, with the defaults."""
+    async def _crawl(self, name: str) -> Crawl | None:
+        """A crawl; one that does not exist begins now, with the defaults. None for one that was purged."""
         try:
-            return (await self._crawls.known(crawl)).record.settings
+            return await self._crawls.known(name)
         except UsageError:
-            record = CrawlRecord(id=crawl, started_at=self._clock(), settings=CrawlSettings())
-            return (await self._crawls.create(record)).settings
+            if self._crawls.purged(name):
+                return None
+            await self._crawls.create(CrawlRecord(id=name, started_at=self._clock(), settings=CrawlSettings()))
+            return await self._crawls.known(name)

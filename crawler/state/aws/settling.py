@@ -9,19 +9,23 @@ counted and sent once.
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from crawler.model import FINISHED, Ending, Lease, Phase, Settled, Verdict
-from crawler.state.aws import table
+from crawler.errors import UsageError
+from crawler.model import FINISHED, Ending, Failure, Lease, Phase, Settled, Verdict
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
-from crawler.state.aws.records import Message
-from crawler.state.aws.table import Visited
+from crawler.state.aws.records import Message, failed
+from crawler.state.aws.table import Outcome, Visited
+from crawler.state.aws.ticket import pk, ticket
+
+FAILED = frozenset({Ending.RETRY, Ending.DEAD})
+"""Endings that count as a failed attempt."""
 
 REMEMBERED = 20_000
 """Settlements in memory: one that is repeated after it succeeded is lost, as its message is gone."""
@@ -46,29 +50,52 @@ class Settling:
         first: dict[str, Ended] = {}
         for lease, verdict in endings:
             if lease.token not in lost:
-                first.setdefault(_pk(lease), (lease, verdict))
+                first.setdefault(pk(lease), (lease, verdict))
         finishing = [ended for ended in first.values() if ended[1].ending in FINISHED]
         passing = [ended for ended in first.values() if ended[1].ending not in FINISHED]
         settled = await self._finish(finishing)
         settled |= await self._pass_on(passing)
         # Also those that lost to another settlement: their page has finished, and needs no message any more.
-        await self._queues.delete([lease.token for lease, _ in endings if lease.token not in lost])
+        await self._queues.delete([ticket(lease).receipt for lease, _ in endings if lease.token not in lost])
         for lease, _ in endings:
-            self._held.drop(_pk(lease))
-            self._end(stamp(lease))
+            self._held.drop(pk(lease))
+            self._end(ticket(lease).stamp)
         return [
-            Settled.SETTLED if lease.token in settled and lease is first[_pk(lease)][0] else Settled.LOST
+            Settled.SETTLED if lease.token in settled and lease is first[pk(lease)][0] else Settled.LOST
             for lease, _ in endings
         ]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
         """Make leases last as long as a new one, from now on."""
+        lost = await self._purged(leases)
         now = self._clock()
-        refused = await self._queues.change([lease.token for lease in leases], self._queues.lease)
+        lost |= await self._change([lease for lease in leases if lease.token not in lost])
         for lease in leases:
-            if lease.token not in refused:
-                self._held.extend(_pk(lease), now + self._queues.lease)
-        return [Settled.LOST if lease.token in refused else Settled.SETTLED for lease in leases]
+            if lease.token not in lost:
+                self._held.extend(pk(lease), now + self._crawls.lease(lease.crawl, self._queues.lease))
+        return [Settled.LOST if lease.token in lost else Settled.SETTLED for lease in leases]
+
+    async def _purged(self, leases: Sequence[Lease]) -> set[str]:
+        """Tokens of leases whose crawl was purged, also if it has begun anew."""
+        gone: set[str] = set()
+        for lease in leases:
+            with suppress(UsageError):
+                if (await self._crawls.known(lease.crawl)).run == ticket(lease).run:
+                    continue
+            gone.add(lease.token)
+        return gone
+
+    async def _change(self, leases: Sequence[Lease], *, gone: bool = False) -> set[str]:
+        """Make leases last from now on; tokens of those that the queue refused (`gone`: as another's by now)."""
+        by_seconds: dict[int, list[Lease]] = defaultdict(list)
+        for lease in leases:
+            by_seconds[self._crawls.lease(lease.crawl, self._queues.lease)].append(lease)
+        refused: set[str] = set()
+        for seconds, some in by_seconds.items():
+            codes = await self._queues.change([ticket(lease).receipt for lease in some], seconds)
+            told = {lease.token: codes.get(ticket(lease).receipt, "") for lease in some}
+            refused |= {token for token, code in told.items() if code and (code in GONE or not gone)}
+        return refused
 
     async def _handed_on(self, leases: Sequence[Lease]) -> set[str]:
         """Tokens of leases that are no longer ours: settled here before, or expired and received by another since.
@@ -77,40 +104,40 @@ class Settling:
         record decides: the first to finish a page has finished it.
         """
         now = self._clock()
-        lost = {lease.token for lease in leases if stamp(lease) in self._over}
-        expired = [lease.token for lease in leases if lease.expires_at <= now and lease.token not in lost]
-        codes = await self._queues.change(expired, self._queues.lease)
-        return lost | {token for token, code in codes.items() if code in GONE}
+        lost = {lease.token for lease in leases if ticket(lease).stamp in self._over}
+        expired = [lease for lease in leases if lease.expires_at <= now and lease.token not in lost]
+        return lost | await self._change(expired, gone=True)
 
     async def _finish(self, endings: Sequence[Ended]) -> set[str]:
         """Record outcomes and count them; tokens of those that were the first."""
-        wanted = [(_pk(lease), verdict, stamp(lease)) for lease, verdict in endings]
-        results = await self._visited.finish(wanted, self._clock())
+        now = self._clock()
+        results = await self._visited.finish([_outcome(lease, verdict, now) for lease, verdict in endings], now)
         won = [ended for ended, result in zip(endings, results, strict=True) if result]
         for lease, verdict in won:
-            if stamp(lease) not in self._begun:
-                self._begun.add(stamp(lease))
-                self._crawls.owe(lease.crawl, bytes=verdict.bytes, **{verdict.ending.value: 1})
-        for crawl in {lease.crawl for lease, _ in endings}:
-            await self._crawls.pay(crawl)
+            stamp = ticket(lease).stamp
+            if stamp not in self._begun:
+                self._begun.add(stamp)
+                self._crawls.owe(_run(lease), bytes=verdict.bytes, **{verdict.ending.value: 1})
+        for run in {_run(lease) for lease, _ in endings}:
+            await self._crawls.pay(run)
         return {lease.token for lease, _ in won}
 
     async def _pass_on(self, endings: Sequence[Ended]) -> set[str]:
         """Send the next message of pages that are to be fetched again; tokens of those that had not finished."""
         now = self._clock()
-        records = await self._visited.read([_pk(lease) for lease, _ in endings])
+        records = await self._visited.read([pk(lease) for lease, _ in endings])
         passed: set[str] = set()
         sending: list[Ended] = []
         for lease, verdict in endings:
-            found = records.get(_pk(lease))
+            found = records.get(pk(lease))
             if found is None or found.phase is not Phase.PENDING:
                 continue
             passed.add(lease.token)
-            if stamp(lease) not in self._begun:
+            if ticket(lease).stamp not in self._begun:
                 sending.append((lease, verdict))
                 self._lanes.wake(lease.priority)
-        await self._queues.send([outgoing(_next(lease, verdict), verdict.at, now) for lease, verdict in sending])
-        self._begun |= {stamp(lease) for lease, _ in sending}
+        await self._queues.send([outgoing(_next(lease, verdict, now), verdict.at, now) for lease, verdict in sending])
+        self._begun |= {ticket(lease).stamp for lease, _ in sending}
         return passed
 
     def _end(self, stamp: str) -> None:
@@ -120,18 +147,27 @@ class Settling:
             self._over.popitem(last=False)
 
 
-def stamp(lease: Lease) -> str:
-    """Names a lease in the record it finished."""
-    return hashlib.sha256(lease.token.encode()).hexdigest()[:16]
+def _run(lease: Lease) -> str:
+    return f"{lease.crawl}#{ticket(lease).run}"
 
 
-def _pk(lease: Lease) -> str:
-    return table.pk(lease.crawl, lease.digest)
+def _failures(lease: Lease, verdict: Verdict, now: float) -> tuple[int, tuple[Failure, ...]]:
+    """How many attempts have failed after this ending, and the latest of them."""
+    before = ticket(lease).failures
+    if verdict.ending in FAILED:
+        return lease.attempt, failed(before, now, verdict)
+    return lease.attempt - 1, before
 
 
-def _next(lease: Lease, verdict: Verdict) -> Message:
+def _outcome(lease: Lease, verdict: Verdict, now: float) -> Outcome:
+    return Outcome(pk(lease), verdict, ticket(lease).stamp, *_failures(lease, verdict, now))
+
+
+def _next(lease: Lease, verdict: Verdict, now: float) -> Message:
+    failures, history = _failures(lease, verdict, now)
     return Message(
         crawl=lease.crawl,
+        run=ticket(lease).run,
         url=lease.url,
         digest=lease.digest.hex(),
         gate=lease.gate,
@@ -139,5 +175,6 @@ def _next(lease: Lease, verdict: Verdict) -> Message:
         priority=lease.priority,
         parent=lease.parent_url,
         found=lease.discovered_at,
-        failures=lease.attempt - (0 if verdict.ending is Ending.RETRY else 1),
+        failures=failures,
+        history=history,
     )

@@ -3,7 +3,7 @@
 Where it keeps the port's promises in a weaker form: the order of pages within a lane is the queue's; a page may be
 leased twice at a time after a crash or when SQS delivers twice, and is finished once; counts are sums of counters until
 the crawl is complete, then exact; which pages are leased only the queues know; `release` leaves leases to expire.
-The lease is the queue's visibility timeout, for all crawls on the state.
+A crawl's lease is the queues' visibility timeout, unless its settings name another: that costs a request more a batch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 
 import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch, StateMissing, StateUnavailable
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Settled, Verdict
+from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict
 from crawler.state.aws import address as addresses
 from crawler.state.aws import table
 from crawler.state.aws.adding import Adding
@@ -24,15 +25,22 @@ from crawler.state.aws.claiming import Claiming
 from crawler.state.aws.client import Aws, Refused
 from crawler.state.aws.completion import Completion
 from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.facts import Facts, Fleet, Scope
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
+from crawler.state.aws.intake import Intake
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import PutAside
 from crawler.state.aws.queue import Depth, Queues
+from crawler.state.aws.repair import Repair
+from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.settling import Settling
 from crawler.state.aws.table import Visited
+
+SHORTEST = 5
+"""Seconds of the shortest lease that a crawl's settings can hold."""
 
 OPENING = 12.0
 """Seconds within which a state opens or says why not."""
@@ -56,21 +64,15 @@ class AwsState:
         self._scope = Scope(aws, names.control)
         self._fleet = Fleet(aws, names.control, clock)
         self._adding = Adding(self._visited, self._crawls, self._scope, queues, lanes, held, clock)
-        self._claiming = Claiming(
-            aws,
-            queues,
-            lanes,
-            self._visited,
-            self._crawls,
-            self._gates,
-            self._adding,
-            Seeds(self._crawls, self._adding, clock),
-            held,
-            PutAside(queues, self._gates, lambda: self._fleet.size, clock),
-            clock,
-        )
+        seeds = Seeds(self._crawls, self._adding, clock)
+        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, clock)
+        aside = PutAside(queues, self._gates, lambda: self._fleet.size, clock)
+        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, aside, clock)
         self._settling = Settling(queues, lanes, self._visited, self._crawls, held, clock)
-        self._completion = Completion(queues, self._visited, self._crawls, self._adding)
+        requeue = Requeue(self._visited, self._adding)
+        dead_letters = DeadLetters(queues, intake, self._settling, clock)
+        self._completion = Completion(queues, self._visited, self._crawls, requeue, dead_letters)
+        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, dead_letters)
 
     @classmethod
     async def open(
@@ -88,7 +90,7 @@ class AwsState:
         try:
             async with asyncio.timeout(OPENING):
                 names = await addresses.names(address, aws)
-                queues = await Queues.open(aws, names.lanes, clock)
+                queues = await Queues.open(aws, names.lanes, names.dead_letters, clock)
                 await _check_tables(aws, names)
         except BaseException as error:
             await aws.close()
@@ -106,13 +108,19 @@ class AwsState:
     # ---------------------------------------------------------------- crawls
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
-        return await self._crawls.create(crawl)
+        return await self._crawls.create(msgspec.structs.replace(crawl, settings=self._with_lease(crawl.settings)))
 
     async def crawls(self) -> list[CrawlRecord]:
         return await self._crawls.all()
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
-        await self._crawls.amend(crawl, settings)
+        await self._crawls.amend(crawl, self._with_lease(settings))
+
+    def _with_lease(self, settings: CrawlSettings) -> CrawlSettings:
+        """A crawl that wants no lease of its own has the queues'; so readers of its settings know how long it is."""
+        if settings.lease or self._queues.lease < SHORTEST:
+            return settings
+        return msgspec.structs.replace(settings, lease=float(self._queues.lease))
 
     # ---------------------------------------------------------------- visited set and frontier
 
@@ -139,8 +147,7 @@ class AwsState:
     # ---------------------------------------------------------------- what the fleet knows
 
     async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
-        await self._crawls.known(crawl)
-        return await self._scope.has(crawl, sites)
+        return await self._scope.has((await self._crawls.known(crawl)).key, sites)
 
     async def recall(self, names: Sequence[str]) -> list[bytes | None]:
         return await self._facts.recall(names)
@@ -166,8 +173,7 @@ class AwsState:
         A page that has not ended has a message: with fewer messages than the counters say, the counters are off, and
         the caller had better ask `complete`.
         """
-        await self._crawls.pay(crawl)
-        seen = await self._crawls.read(crawl)
+        seen = await self._crawls.paid(crawl)
         ended = Counts(
             discovered=seen.discovered,
             done=seen.done,
@@ -186,10 +192,26 @@ class AwsState:
     async def complete(self, crawl: str) -> bool:
         return await self._completion.complete(crawl)
 
-    async def ledger(self, crawl: str) -> AsyncIterator[PageState]:
-        await self._crawls.read(crawl)
-        async for entry in self._visited.scan(crawl):
-            yield table.state(entry)
+    async def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
+        seen = await self._crawls.read(crawl)
+        if phase is Phase.LEASED:
+            return  # which pages are leased only the queues know
+        async with aclosing(self._visited.scan(seen.key, phase)) as entries:
+            async for entry in entries:
+                line = table.state(entry)
+                if phase in (None, line.phase):
+                    yield line
+
+    # ---------------------------------------------------------------- repair
+
+    async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
+        return await self._repair.revive(crawl, pages)
+
+    async def sweep(self, crawl: str) -> int:
+        return await self._repair.sweep(crawl)
+
+    async def purge(self, crawl: str) -> None:
+        await self._repair.purge(crawl)
 
     async def close(self) -> None:
         await self._claiming.close()

@@ -1,29 +1,34 @@
 """The visited table: an item a URL, inserted once when found and written once when finished.
 
-pk is `<crawl>#<digest in hex>`: writes spread over partitions, and a long URL never breaks a key.
+pk is `<crawl>#<run>#<digest in hex>`: a crawl that was purged and one begun anew under its name share no item.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from crawler.model import Ending, Page, PageState, Phase, Verdict
+from crawler.errors import StateMismatch
+from crawler.model import Ending, Failure, Page, PageState, Phase, Verdict
 from crawler.state.aws.client import Aws
-from crawler.state.aws.records import LETTERS, PHASES, Item, clipped, micros, n, number, s, text
+from crawler.state.aws.records import LETTERS, PHASES, Item, clipped, micros, n, number, page_key, s, text
 
 _ENDED = {Ending.DONE: Phase.DONE, Ending.SKIPPED: Phase.SKIPPED, Ending.DEAD: Phase.DEAD}
 
 _COLUMNS = ("pk", "url", "gate", "depth", "priority", "parent", "found", "phase", "reason", "stamp")
+
+_failures = msgspec.json.Decoder(tuple[Failure, ...])
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
     """A visited item. `parent` is the digest of the page that added it in hex, "" for a seed.
 
     `stamp` names the call or the lease that wrote last: an insert or an ending whose answer was lost and that was
-    therefore sent twice finds its own stamp, and knows that it was the writer.
+    therefore sent twice finds its own stamp, and knows that it was the writer. `revived`, when not 0, is the time
+    (microseconds) from which on a page that was dead may be claimed again, until its message has been sent.
     """
 
     pk: str
@@ -36,10 +41,24 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     phase: Phase
     reason: str
     stamp: str
+    error: str = ""
+    attempts: int = 0
+    history: tuple[Failure, ...] = ()
+    revived: int = 0
 
     @property
     def digest(self) -> bytes:
         return bytes.fromhex(self.pk[-32:])
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """How a page ends. `attempts` are those that failed, `history` tells of the latest of them."""
+
+    pk: str
+    verdict: Verdict
+    stamp: str
+    attempts: int = 0
+    history: tuple[Failure, ...] = ()
 
 
 class Visited:
@@ -49,9 +68,18 @@ class Visited:
         self._aws, self.table = aws, table
         columns = ", ".join(f"'{name}': ?" for name in _COLUMNS)
         self._insert = f'INSERT INTO "{table}" VALUE {{{columns}}}'
-        self._finish = (  # values are parameters; the table's name comes from the state's own address
-            f'UPDATE "{table}" SET "phase"=? SET "reason"=? SET "error"=? SET "ended"=? SET "stamp"=? '  # noqa: S608
-            'WHERE "pk"=? AND "phase"=\'p\''
+        # Values are parameters; the table's name comes from the state's own address.
+        self._finish = (
+            f'UPDATE "{table}" SET "phase"=? SET "reason"=? SET "error"=? SET "attempts"=? SET "history"=? '  # noqa: S608
+            'SET "ended"=? SET "stamp"=? WHERE "pk"=? AND "phase"=\'p\''
+        )
+        self._revive = (
+            f'UPDATE "{table}" SET "phase"=\'p\' SET "attempts"=0 SET "revived"=? SET "stamp"=? '  # noqa: S608
+            'WHERE "pk"=? AND "phase"=\'x\''
+        )
+        self._queued = (
+            f'UPDATE "{table}" SET "revived"=0 SET "reason"=\'\' SET "error"=\'\' '  # noqa: S608
+            'WHERE "pk"=? AND "phase"=\'p\' AND "stamp"=?'
         )
 
     async def read(self, pks: Sequence[str]) -> dict[str, Record]:
@@ -64,58 +92,71 @@ class Visited:
         statements = [{"Statement": self._insert, "Parameters": _parameters(entry)} for entry in records]
         return [not error for error in await self._aws.statements(statements)]
 
-    async def finish(self, endings: Sequence[tuple[str, Verdict, str]], now: float) -> list[bool]:
-        """End pending pages given as (pk, verdict, stamp). False: it had ended before, by another stamp, or is gone."""
+    async def finish(self, outcomes: Sequence[Outcome], now: float) -> list[bool]:
+        """End pending pages. False: it had ended before, by another stamp, or is gone."""
         statements = [
             {
                 "Statement": self._finish,
                 "Parameters": [
-                    s(LETTERS[_ENDED[verdict.ending]]),
-                    s(clipped(verdict.reason, 60)),
-                    s(clipped(verdict.error, 300)),
+                    s(LETTERS[_ENDED[outcome.verdict.ending]]),
+                    s(clipped(outcome.verdict.reason, 60)),
+                    s(clipped(outcome.verdict.error, 300)),
+                    n(outcome.attempts),
+                    s(msgspec.json.encode(outcome.history).decode() if outcome.history else ""),
                     n(micros(now)),
-                    s(stamp),
-                    s(pk),
+                    s(outcome.stamp),
+                    s(outcome.pk),
                 ],
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             }
-            for pk, verdict, stamp in endings
+            for outcome in outcomes
         ]
         errors = await self._aws.statements(statements)
         return [
-            not error or text(error.get("Item", {}), "stamp") == stamp
-            for error, (_, _, stamp) in zip(errors, endings, strict=True)
+            not error or text(error.get("Item", {}), "stamp") == outcome.stamp
+            for error, outcome in zip(errors, outcomes, strict=True)
         ]
 
-    async def scan(self, crawl: str) -> AsyncGenerator[Record, None]:
-        """Every record of a crawl, strongly consistent by page. Reads the whole table: two cents a million URLs."""
-        start: dict[str, Any] = {}
-        while True:
-            answer = await self._aws.ask(
-                self._aws.dynamodb.scan(
-                    TableName=self.table,
-                    ConsistentRead=True,
-                    FilterExpression="begins_with(pk, :crawl)",
-                    ExpressionAttributeValues={":crawl": s(f"{crawl}#")},
-                    **start,
-                ),
-                "Items",
-            )
-            for item in answer["Items"]:
-                yield record(item)
-            if not answer.get("LastEvaluatedKey"):
-                return
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+    async def revive(self, times: dict[str, float], stamp: str) -> None:
+        """Make dead pages, given by pk, pending again from a time on, with all their attempts. Others stay."""
+        statements = [
+            {"Statement": self._revive, "Parameters": [n(max(1, micros(at))), s(stamp), s(pk)]}
+            for pk, at in times.items()
+        ]
+        await self._aws.statements(statements)
+
+    async def queued(self, records: Sequence[Record]) -> None:
+        """Note that revived pages have their message; one that somebody has written since stays as it is."""
+        await self._aws.statements(
+            [{"Statement": self._queued, "Parameters": [s(entry.pk), s(entry.stamp)]} for entry in records]
+        )
+
+    async def drop(self, crawl: str, run: str) -> None:
+        """Delete the records of a crawl's run, and of those before it. Reads the whole table."""
+        # A run's name is the time it began: what has begun since stays. "$" comes right behind "#".
+        await self._aws.delete_between(self.table, f"{crawl}#", f"{crawl}#{run}$")
+
+    async def scan(self, run: str, phase: Phase | None = None) -> AsyncGenerator[Record, None]:
+        """Every record of a crawl's run (`<crawl>#<run>`), strongly consistent by page. Reads the whole table: two
+        cents a million URLs, whatever the phase; those of other phases are only not sent."""
+        condition, values = "begins_with(pk, :run)", {":run": s(f"{run}#")}
+        more: dict[str, Any] = {}
+        if phase is not None:
+            condition += " AND (#phase = :phase OR revived > :never)"
+            values |= {":phase": s(LETTERS[phase]), ":never": n(0)}
+            more = {"ExpressionAttributeNames": {"#phase": "phase"}}
+        async with aclosing(
+            self._aws.scan(self.table, FilterExpression=condition, ExpressionAttributeValues=values, **more)
+        ) as pages:
+            async for items in pages:
+                for item in items:
+                    yield record(item)
 
 
-def pk(crawl: str, digest: bytes) -> str:
-    return f"{crawl}#{digest.hex()}"
-
-
-def new(crawl: str, page: Page, found: float, stamp: str) -> Record:
+def new(crawl: str, run: str, page: Page, found: float, stamp: str) -> Record:
     """The record of a page that is to be inserted."""
     return Record(
-        pk=pk(crawl, page.digest),
+        pk=page_key(crawl, run, page.digest),
         url=page.url,
         gate=page.gate,
         depth=page.depth,
@@ -140,12 +181,40 @@ def record(item: Item) -> Record:
         phase=PHASES[text(item, "phase")],
         reason=text(item, "reason"),
         stamp=text(item, "stamp"),
+        error=text(item, "error"),
+        attempts=number(item, "attempts"),
+        history=_history(text(item, "history")),
+        revived=number(item, "revived"),
     )
 
 
 def state(entry: Record) -> PageState:
-    """A line of the ledger. Which pages are leased only the queues know: they count as pending."""
-    return PageState(entry.digest, entry.url, entry.phase, entry.reason)
+    """A line of the ledger. Which pages are leased only the queues know: they count as pending.
+
+    A page whose revival was interrupted still counts as dead: whoever revives the dead ones finds it again.
+    """
+    return PageState(
+        digest=entry.digest,
+        url=entry.url,
+        phase=Phase.DEAD if entry.phase is Phase.PENDING and entry.revived else entry.phase,
+        reason=entry.reason,
+        error=entry.error,
+        gate=entry.gate,
+        depth=entry.depth,
+        attempts=entry.attempts,
+        discovered_at=entry.found,
+        parent=bytes.fromhex(entry.parent) if entry.parent else None,
+        failures=entry.history,
+    )
+
+
+def _history(encoded: str) -> tuple[Failure, ...]:
+    if not encoded:
+        return ()
+    try:
+        return _failures.decode(encoded)
+    except msgspec.DecodeError as error:
+        raise StateMismatch(f"a page's history was written by another version of the crawler: {error}") from None
 
 
 def _parameters(entry: Record) -> list[Item]:

@@ -87,7 +87,7 @@ def limits(settings: CrawlSettings) -> tuple[object, ...]:
         "interval",
         settings.interval,
         "lease",
-        settings.lease,
+        settings.lease_seconds,
         "max_pages",
         settings.max_pages or "",
         "max_time",

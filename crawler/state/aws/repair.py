@@ -1,0 +1,122 @@
+"""Repair: dead pages made alive again, records without message queued again, purged crawls removed."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from crawler.model import Phase
+from crawler.state.aws.completion import SWEPT_AT_ONCE
+from crawler.state.aws.crawls import Crawl, Crawls
+from crawler.state.aws.dead_letters import DeadLetters
+from crawler.state.aws.facts import Scope
+from crawler.state.aws.queue import Queues
+from crawler.state.aws.records import page_key
+from crawler.state.aws.requeue import Requeue
+from crawler.state.aws.table import Record, Visited
+
+log = logging.getLogger(__name__)
+
+
+class Repair:
+    """Repairs of one process."""
+
+    def __init__(
+        self,
+        queues: Queues,
+        visited: Visited,
+        crawls: Crawls,
+        scope: Scope,
+        requeue: Requeue,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self._queues, self._visited, self._crawls, self._scope = queues, visited, crawls, scope
+        self._requeue, self._dead_letters = requeue, dead_letters
+        self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
+        self._uncounted: dict[str, str] = {}
+
+    async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
+        """Make dead pages claimable again, each from its time on; False for one that is not dead.
+
+            record pending, its message owed -> counters, crawl open -> send -> record: message sent
+
+        If the process dies before the last step, the page still counts as dead for whoever lists the dead or revives
+        it: then its message is sent, perhaps a second time. A sweep sends it too.
+        """
+        seen = await self._crawls.read(crawl)
+        times = {page_key(crawl, seen.run, digest): at for digest, at in reversed(pages)}
+        records = await self._visited.read(list(times))
+        stamp = f"{self._process}-{next(self._calls)}"
+        dead = {pk: times[pk] for pk, entry in records.items() if entry.phase is Phase.DEAD}
+        self._uncounted |= dict.fromkeys(dead, stamp)
+        await self._visited.revive(dead, stamp)
+        records = await self._visited.read(list(times))
+        revived = {pk: entry for pk, entry in records.items() if entry.phase is Phase.PENDING and entry.revived}
+        if revived:
+            # What an earlier call of ours revived and could not count is known by that call's stamp.
+            mine = [pk for pk, entry in revived.items() if self._uncounted.get(pk) == entry.stamp]
+            self._crawls.owe(seen.key, dead=-len(mine))
+            for pk in mine:
+                del self._uncounted[pk]
+            await self._crawls.pay(seen.key, reopen=True)
+            await self._requeue.send(seen, list(revived.values()))
+        return [revived.pop(page_key(crawl, seen.run, digest), None) is not None for digest, _ in pages]
+
+    async def sweep(self, crawl: str) -> int:
+        """Queue again what is recorded as pending and on no queue; answers how many.
+
+        Which pages have a message only empty queues tell: with messages about, nothing is known and nothing done.
+        """
+        await self._dead_letters.drain()
+        seen = await self._crawls.paid(crawl)
+        if not await self._still(seen):
+            return 0
+        swept = 0
+        async with aclosing(self._waiting(seen)) as batches:
+            async for batch in batches:
+                # Once the first are sent the queues are not empty any more; the scan meets each page once.
+                if not swept and not await self._still(seen):
+                    return 0
+                if seen.record.completed_at is not None:
+                    await self._crawls.pay(seen.key, reopen=True)
+                await self._requeue.send(seen, batch)
+                swept += len(batch)
+        return swept
+
+    async def _waiting(self, seen: Crawl) -> AsyncGenerator[list[Record], None]:
+        """Pending records of a crawl, some at a time."""
+        batch: list[Record] = []
+        async with aclosing(self._visited.scan(seen.key, Phase.PENDING)) as entries:
+            async for entry in entries:
+                if entry.phase is Phase.PENDING:
+                    batch.append(entry)
+                if len(batch) == SWEPT_AT_ONCE:
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    async def _still(self, seen: Crawl) -> bool:
+        """Whether nothing is on any queue or in any worker's hands, and no counter has moved."""
+        depth = await self._queues.depth()
+        if depth.total:
+            log.info("not swept: %d messages are on the queues, and any page may be among them", depth.total)
+            return False
+        if (await self._crawls.read(seen.record.id)).counters != seen.counters:
+            log.info("not swept: the crawl's counters move, so somebody is at work")
+            return False
+        return True
+
+    async def purge(self, crawl: str) -> None:
+        """Drop a crawl. Its mark comes first: from then on its messages are dropped by whoever receives them.
+
+        What workers add to it while they do not yet know goes under its own run, which no later crawl of that name
+        looks at; purging once more removes that too.
+        """
+        run = await self._crawls.purge(crawl)
+        if run:
+            await self._visited.drop(crawl, run)
+            await self._scope.drop(crawl, run)
