@@ -104,8 +104,8 @@ class Contexts:
         )
         await fetcher.start()
         seen = old.ledgers.discoverer.seen if old else SeenCache()
-        discoverer = Discoverer(self._state, crawl, settings, seen)
         robots = RobotsKeeper(self._state, fetcher, crawl, settings, self._worker)
+        discoverer = Discoverer(self._state, crawl, settings, seen, robots)
 
         async def pause(until: float) -> bool:
             return await pause_until(until, self._stopping)
@@ -113,11 +113,11 @@ class Contexts:
         visitor = Visitor(self._state, crawl, settings, fetcher, robots, discoverer, self._parser, pause)
         if old is not None:
             self._retired.append((old.robots, old.fetcher))
-            old.ledgers.discoverer, old.ledgers.disallowed = discoverer, robots.disallowed
+            old.ledgers.discoverer = discoverer
             old.record, old.visitor, old.read_at = record, visitor, time.monotonic()
             old.robots, old.fetcher = robots, fetcher
             return old
-        context = Context(record, visitor, Ledgers(crawl, archive, discoverer, robots.disallowed), robots, fetcher)
+        context = Context(record, visitor, Ledgers(crawl, archive, discoverer), robots, fetcher)
         self._contexts[crawl] = context
         return context
 

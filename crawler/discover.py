@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from crawler import urls
 from crawler.config import CrawlSettings
 from crawler.fetched import Link
 from crawler.model import Lease, Page, Parent
 from crawler.state.port import CrawlState
+
+if TYPE_CHECKING:
+    from crawler.robots_keeper import RobotsKeeper
 
 SEEN_LIMIT = 200_000
 """Digests in one generation of the seen cache: two generations of 16-byte digests are some 40 MB."""
@@ -101,21 +105,21 @@ class ScopeCheck:
 class Discoverer:
     """Makes pages of links, for one crawl in one worker."""
 
-    def __init__(self, state: CrawlState, crawl: str, settings: CrawlSettings, seen: SeenCache) -> None:
+    def __init__(
+        self, state: CrawlState, crawl: str, settings: CrawlSettings, seen: SeenCache, robots: RobotsKeeper
+    ) -> None:
         self.seen = seen
+        self._robots = robots
         self.scope = ScopeCheck(state, crawl, settings)
         self.filters = Filters(settings)
         self._settings = settings
         self._hosts: dict[str, tuple[str, str]] = {}
 
-    async def pages(
-        self, found: Sequence[tuple[Lease, Sequence[Link]]], disallowed: Callable[[str], bool]
-    ) -> list[Page]:
+    async def pages(self, found: Sequence[tuple[Lease, Sequence[Link]]]) -> list[Page]:
         """Pages to add for the links of many pages, each parent's once.
 
         A parent that was handed out before asks for its links itself, even when another page of the batch has the same
         ones: only in its own name is a child found that it recorded and that a crash kept from being queued.
-        `disallowed` answers, without waiting, whether robots rules known to this process forbid a URL.
         """
         fresh: dict[tuple[bytes, bytes], tuple[Lease, Link, str]] = {}
         for lease, links in found:
@@ -125,11 +129,14 @@ class Discoverer:
                 if key not in fresh:
                     fresh[key] = (lease, link, urls.hostname(link.url))
         await self.scope.prepare(self._names(host)[0] for _, _, host in fresh.values())
-        return [
-            self._page(lease, link, host, disallowed)
+        wanted = [
+            (lease, link, host)
             for lease, link, host in fresh.values()
             if self.scope.inside(self._names(host)[0]) and self.filters.allow(link.url)
         ]
+        # What a worker skipped by the rules it knew is skipped here too: it may not have lived to write the row.
+        await self._robots.recall(link.url for lease, link, _ in wanted if lease.receives > 1)
+        return [self._page(lease, link, host) for lease, link, host in wanted]
 
     def redirect(self, lease: Lease, target: str) -> Page | None:
         """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so
@@ -139,13 +146,13 @@ class Discoverer:
             return None
         return self._make(lease, target, digest, lease.depth, self._names(urls.hostname(target))[1], "")
 
-    def _page(self, lease: Lease, link: Link, host: str, disallowed: Callable[[str], bool]) -> Page:
+    def _page(self, lease: Lease, link: Link, host: str) -> Page:
         depth, skip = lease.depth + 1, ""
         if urls.too_long(link.url):
             skip = "url-too-long"
         elif self._settings.max_depth is not None and depth > self._settings.max_depth:
             skip = "max-depth"
-        elif disallowed(link.url):
+        elif self._robots.disallowed(link.url):
             skip = "robots"
         return self._make(lease, link.url, link.digest, depth, self._names(host)[1], skip)
 

@@ -16,7 +16,7 @@ import random
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -145,6 +145,17 @@ class RobotsKeeper:
         """Whether rules in memory forbid a wire URL. Does not wait; False where nothing is known, or asking is slow."""
         known = self._recent(urls.origin(url))
         return isinstance(known, Robots) and not known.heavy and not known.allowed(url)
+
+    async def recall(self, wire_urls: Iterable[str]) -> None:
+        """Take into memory what the fleet knows of the URLs' hosts; fetches nothing. Raises the state's errors."""
+        gates = {urls.origin(url): urls.gate_name(urls.hostname(url), self._settings.pace_by) for url in wire_urls}
+        for origin, gate in gates.items():
+            if self._settings.ignore_robots or self._recent(origin) is not None:
+                continue
+            fact, slowed = await self._look(origin, gate)
+            answer = self._answer(origin, fact)
+            if answer is not None:
+                await self._slow_down(gate, answer, slowed)
 
     async def close(self) -> None:
         """Give up what is being fetched."""

@@ -38,8 +38,8 @@ FLUSH_SIZE = 64 * 1024 * 1024
 class Ledgers:
     """What one crawl's endings are written to: its archive, and the discoverer that turns links into pages."""
 
-    def __init__(self, crawl: str, archive: Archive, discoverer: Discoverer, disallowed: Callable[[str], bool]) -> None:
-        self.crawl, self.archive, self.discoverer, self.disallowed = crawl, archive, discoverer, disallowed
+    def __init__(self, crawl: str, archive: Archive, discoverer: Discoverer) -> None:
+        self.crawl, self.archive, self.discoverer = crawl, archive, discoverer
         self.unsettled: list[tuple[Lease, Verdict]] = []
         self.flushed_at = time.monotonic()
 
@@ -132,7 +132,7 @@ class Settler:
     async def _discover(self, ledgers: Ledgers, visits: Sequence[Visit]) -> dict[bytes, int]:
         """Add the links of a batch; answers how many were new, by the digest of the parent."""
         found = [(visit.lease, visit.parsed.links) for visit in visits if visit.parsed is not None]
-        pages = await patiently(lambda: ledgers.discoverer.pages(found, ledgers.disallowed))
+        pages = await patiently(lambda: ledgers.discoverer.pages(found))
         for visit in visits:
             if visit.redirect_to is not None:
                 page = ledgers.discoverer.redirect(visit.lease, visit.redirect_to)

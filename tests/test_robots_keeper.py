@@ -495,3 +495,18 @@ async def test_a_crawl_delay_beyond_reason_is_capped(clock: Clock, caplog: pytes
             first = await state.turn(CRAWL, GATE)
             assert await state.turn(CRAWL, GATE) == first + 3600
     assert "Crawl-delay" in caplog.text
+
+
+async def test_what_the_fleet_knows_is_recalled_without_a_request(tmp_path: Path, clock: Clock) -> None:
+    async with (
+        serve(replies(RULES + b"Crawl-delay: 3\n")) as server,
+        worker(tmp_path / "s.sqlite", clock) as (first, _),
+        worker(tmp_path / "s.sqlite", clock, "worker-2") as (second, _),
+    ):
+        await second.recall([server.url("/private")])
+        assert server.targets == []
+        await asked(first, server)
+        assert not second.disallowed(server.url("/private"))
+        await second.recall([server.url("/private"), server.url("/private/x")])
+        assert second.disallowed(server.url("/private"))
+        assert server.targets == ["/robots.txt"]

@@ -23,9 +23,10 @@ LINKS = {
     "b/": ("b/1", "a/1", "b/private/r"),
     "b/1": ("b/2", "a/private/s"),
     "b/2": (),
-    "b/3": (),
+    "b/3": ("a/last",),
+    "a/last": ("b/private/t",),
 }
-"""The pages, host and path, and the links of each."""
+"""The pages, host and path, and the links of each. The last is found alone, when both hosts' rules are known."""
 
 MOVED = {"a/old": "b/3"}
 GONE = ("a/gone",)
