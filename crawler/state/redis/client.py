@@ -28,7 +28,6 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
-from redis.exceptions import TimeoutError as NoAnswer
 
 from crawler.errors import StateUnavailable, UsageError
 from crawler.state.redis.address import Address
@@ -37,11 +36,13 @@ from crawler.state.redis.clock import Clock
 PATIENCE = 10.0
 """Seconds after which a call that got no answer, repeated or not, is unavailable."""
 
-_ANSWER_SECONDS = 4.0  # for one attempt: a connection that died unnoticed is left after them
+_ANSWER_SECONDS = 4.0
+"""For one attempt: a connection that died unnoticed is left then."""
+
 _SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
 _CONNECTIONS = 8
 
-_PASSING = (ConnectionError, NoAnswer, ReadOnlyError, ClusterDownError, TryAgainError)
+_PASSING = (ConnectionError, ReadOnlyError, ClusterDownError, TryAgainError)
 _PASSING_WORDS = ("BUSY", "NOREPLICAS")
 
 Request: TypeAlias = Sequence[object]
@@ -137,7 +138,10 @@ class Server:
                 while True:
                     redis = self._redis
                     try:
-                        return await attempt(redis)
+                        async with asyncio.timeout(_ANSWER_SECONDS):
+                            return await attempt(redis)
+                    except TimeoutError:
+                        problem = "no answer"
                     except MovedError as error:  # in a cluster another node serves our slot
                         await self._reconnect(redis, error.host, error.port)
                     except AuthenticationError as error:
@@ -163,8 +167,8 @@ class Server:
             max_connections=_CONNECTIONS,
             timeout=None,
             retry=Retry(NoBackoff(), 0),  # ours: one that knows what may have happened
-            socket_timeout=_ANSWER_SECONDS,
-            socket_connect_timeout=_ANSWER_SECONDS,
+            socket_timeout=None,  # ours: the client's costs a task a call, and can swallow a cancellation
+            socket_connect_timeout=None,
             protocol=2,
         )
         if host is not None:
