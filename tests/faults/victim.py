@@ -25,11 +25,10 @@ from crawler.fetch import Fetcher
 from crawler.fetched import ParsedPage
 from crawler.loop import Exit, Worker
 from crawler.parse import parse
-from crawler.state.sqlite import SqliteState
+from tests.faults.crawls import state_in
 
 Fault = Literal["kill", "unavailable"]
 
-STATE = "state.sqlite"
 POINTS = "points"
 """File in a crawl's folder: the points that were passed, one a line."""
 
@@ -153,11 +152,8 @@ def _run(folder: str, worker: str, fault: Fault, at: int | None) -> None:
         mock.patch(name, stand_in).start()
 
     async def work() -> Exit:
-        state = await SqliteState.open(f"{folder}/{STATE}", worker=worker)
-        watched: Any = Watched(state, "state", boundary, StateUnavailable)
-        try:
+        async with state_in(Path(folder), worker) as state:
+            watched: Any = Watched(state, "state", boundary, StateUnavailable)
             return await Worker(watched, folder, name=worker, concurrency=4, until_complete=True).run()
-        finally:
-            await state.close()
 
     sys.exit(0 if asyncio.run(work()) is Exit.COMPLETE else 130)
