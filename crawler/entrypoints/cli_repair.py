@@ -37,7 +37,10 @@ def dead_list(reason: str | None, host: str | None, **given: Any) -> None:
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @options.common
 def dead_show(urls: tuple[str, ...], **given: Any) -> None:
-    """Show why URLs are dead: last error, failures with their times, where each was found."""
+    """Show why URLs are dead.
+
+    For each its last error, its failures with their times, and where it was found. Exit 2 when one is no dead letter.
+    """
     from crawler.entrypoints.dead import show
 
     run(show(need_state(given), given["crawl"], urls, as_json=given["as_json"]), given)
@@ -63,10 +66,11 @@ def dead_retry(
     everything: bool,
     **given: Any,
 ) -> None:
-    """Queue dead letters again, with all their attempts: those named, those with --reason or of --host, or --all.
+    """Queue dead letters again, with all their attempts.
 
-    This fetches nothing. Workers take them if there are any; else run `crawler crawl` on the same folder, or
-    `crawler work`, again. The crawl's own --rate holds for them as for all pages. Doing it twice does no harm.
+    Which: those named, those with --reason or of --host, or --all. This fetches nothing. Workers take them if there
+    are any; else run `crawler crawl` on the same folder, or `crawler work`, again. The crawl's own --rate holds for
+    them as for all pages. Doing it twice does no harm.
     """
     from crawler.entrypoints.dead import retry
     from crawler.entrypoints.show import out
@@ -96,11 +100,12 @@ def sweep(**given: Any) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask; also while workers fetch pages of the crawl.")
 @options.common
 def purge(**given: Any) -> None:
-    """Drop a crawl's state: its pages, its dead letters, its place in the queue. Its output is kept.
+    """Drop a crawl's state and keep its output.
 
-    It asks first; where nobody can be asked it needs --yes. It cannot be undone, and `verify` needs the state. While
-    workers fetch pages of the crawl it refuses; with --yes their work is lost, and a last page may still be written to
-    the output. Other crawls on the state are not touched. To drop the output too and begin again: `crawl --fresh`.
+    What goes: its record, all it knows of its pages, its dead letters, its place in the queue. It asks first; where
+    nobody can be asked it needs --yes. It cannot be undone, and `verify` needs the state. While workers fetch pages
+    of the crawl it refuses; with --yes their work is lost, and a last page may still be written to the output. Other
+    crawls on the state are not touched. To drop the output too and begin again: `crawl --fresh`.
     """
     from crawler.entrypoints.dropping import purge as command
     from crawler.entrypoints.show import out
