@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from crawler.state.port import CrawlState
-from crawler.state.redis import RedisState
+from crawler.state.redis import RedisState, client
 from tests.contract.backends import Backend, Difference
 from tests.redis_server import RedisServer, running
 
@@ -31,7 +31,8 @@ class RedisBackend:
     def __init__(self, server: RedisServer) -> None:
         self._address = server.address()
         self._time = 1_800_000_000.0
-        self._handles: list[CrawlState] = []
+        self._handles: list[RedisState] = []
+        self._patience = client.PATIENCE
 
     async def open(self, worker: str = "worker-1") -> CrawlState:
         state = await RedisState.open(self._address, worker=worker, create=True, clock=self.now)
@@ -44,7 +45,16 @@ class RedisBackend:
     async def advance(self, seconds: float) -> None:
         self._time += seconds
 
+    async def break_driver(self) -> None:
+        client.PATIENCE = 0.02
+        for handle in self._handles:
+            pool = handle._server._redis.connection_pool
+            pool.connection_kwargs["port"] = 1  # where nobody listens
+            await pool.disconnect()
+            pool.reset()  # type: ignore[no-untyped-call]
+
     async def close(self) -> None:
+        client.PATIENCE = self._patience
         for handle in self._handles:
             await handle.close()
 

@@ -15,7 +15,7 @@ from crawler.state.redis import RedisState
 from tests.contract.words import CRAWL
 from tests.redis_server import RedisServer
 
-START = 1_800_000_000.0
+START = 1000.0
 
 
 def record(name: str = CRAWL, **settings: Any) -> CrawlRecord:

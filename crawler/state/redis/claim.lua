@@ -33,12 +33,14 @@ local function give_back(number, digests, undo)
   local back, lanes = 0, {}
   for _, digest in ipairs(digests) do
     local page = load_page(number, digest)
-    if page and (not undo or page.holder == holder) then
+    if not page then
+      call("ZREM", key(number, "leases"), digest)
+    elseif not undo or page.holder == holder then
       if undo then
         page.receives = page.receives - 1  -- nobody ever saw that lease
       end
-      call("ZREM", key(number, "leases"), digest)
       queue(number, digest, page)
+      call("ZREM", key(number, "leases"), digest)
       lanes[page.gate] = true
       back = back + 1
     end
@@ -54,10 +56,10 @@ local function end_delays(number, digests)
   for _, digest in ipairs(digests) do
     local page = load_page(number, digest)
     if page then
-      call("ZREM", key(number, "delayed"), digest)
       queue(number, digest, page)
       lanes[page.gate] = true
     end
+    call("ZREM", key(number, "delayed"), digest)
   end
   refresh_all(number, lanes)
 end
@@ -143,19 +145,26 @@ local function parent_url(number, parent)
   return parent_urls[name]
 end
 
+-- The best page of the crawl's next lane; nothing when the keys that `open` speaks of were dropped.
 local function lease(crawl, start, served)
   local number = crawl.number
   local lane = key(number, "queue:" .. crawl.gate)
-  local digest = call("ZPOPMIN", lane)[1]
-  local page = load_page(number, digest)
+  local best = call("ZRANGE", lane, 0, 1, "WITHSCORES")
+  local digest = best[1]
+  local page = digest and load_page(number, digest)
+  if not page then
+    call("ZREM", lane, digest or "")
+    refresh(number, crawl.gate)
+    return nil
+  end
   page.phase, page.holder, page.fence = LEASED, holder, page.fence + 1
   page.receives = math.min(page.receives + 1, MOST)
   local value, from = page_value(page), parent_url(number, page.parent)
   call("HSET", key(number, "pages"), digest, value)
   call("ZADD", key(number, "leases"), NOW + crawl.lease, digest)
-  local best = call("ZRANGE", lane, 0, 0, "WITHSCORES")
-  if best[1] then
-    call("ZADD", key(number, "open"), math.floor(best[2] / RANK) * RANK + served, crawl.gate)
+  call("ZREM", lane, digest)
+  if best[3] then
+    call("ZADD", key(number, "open"), math.floor(best[4] / RANK) * RANK + served, crawl.gate)
   else
     call("ZREM", key(number, "open"), crawl.gate)
   end
@@ -192,18 +201,21 @@ while #leases < limit and closed < AT_ONCE + limit do
     break
   end
   local gate = gate_of(crawl.gate)
+  local handed = #leases
   if crawl.limit ~= "" then
-    served = served + 1
-    leases[#leases + 1] = lease(crawl, NOW, served)
+    leases[handed + 1] = lease(crawl, NOW, served + 1)
   elseif near(gate) then
-    served = served + 1
     local start = take_turn(gate, crawl.interval)
     moved[crawl.gate] = true
-    leases[#leases + 1] = lease(crawl, start, served)
+    leases[handed + 1] = lease(crawl, start, served + 1)
   else
-    closed = closed + 1
     call("ZREM", key(crawl.number, "open"), crawl.gate)
     call("ZADD", key(crawl.number, "waiting"), gate.next_at, crawl.gate)
+  end
+  if #leases > handed then
+    served = served + 1
+  else
+    closed = closed + 1
   end
   look(crawl)
 end

@@ -21,9 +21,10 @@ async def check(server: Server, address: Address, clock: Clock, *, create: bool)
 
     Raises StateMissing, StateMismatch, StateUnavailable.
     """
+    oldest = ".".join(map(str, OLDEST))
     version = str((await server.info("server")).get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
-        raise StateUnavailable(f"the Redis at {address.shown} is version {version}: 6.2 or newer is needed")
+        raise StateUnavailable(f"the Redis at {address.shown} is version {version}: {oldest} or newer is needed")
     try:
         now, schema = await server.run("open", (SCHEMA, create))
     except StateUnavailable as error:

@@ -26,7 +26,7 @@ local scanned = call("ZSCAN", key(number, "leases"), cursor, "COUNT", AT_ONCE)
 for index = 1, #scanned[2], 2 do
   local digest = scanned[2][index]
   local page = load_page(number, digest)
-  if page.phase == LEASED and string.sub(page.holder, 1, 8) == ARGV[2] then
+  if page and page.phase == LEASED and string.sub(page.holder, 1, 8) == ARGV[2] then
     call("ZREM", key(number, "leases"), digest)
     queue(number, digest, page)
     lanes[page.gate] = true
