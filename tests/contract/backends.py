@@ -36,7 +36,9 @@ class Difference(StrEnum):
     APPROXIMATE_COUNTS = "approximate-counts"
     """`counts` may lag behind and says `exact=False`; `hosts` may be 0."""
     OWN_LEASE = "own-lease"
-    """The lease lasts as long as the state says, whatever the crawl's settings ask for."""
+    """The lease lasts as long as the state says, whatever the crawl's settings ask for or becomes of the crawl."""
+    LATE_HISTORY = "late-history"
+    """Failed attempts of a page that has not ended are not in the ledger yet."""
     NO_RELEASE = "no-release"
     """`release` answers 0; the leases expire."""
 

@@ -7,7 +7,7 @@ import pytest
 from crawler.config import CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import ERROR_LENGTH, HISTORY, Phase, Settled, dead, defer, done, retry, skipped
-from tests.contract.backends import Backend
+from tests.contract.backends import Backend, Difference, needs
 from tests.contract.words import CRAWL, lines, new_crawl, page, pages, parent, take, take_one
 
 SLACK = 1e-3
@@ -64,8 +64,6 @@ async def test_failed_attempts_are_kept_with_time_reason_and_error(backend: Back
     for verdict in (retry(0, "dns", "no such host"), defer(0), retry(0, "timeout", "no answer in 30 s")):
         times.append(backend.now())
         await state.settle([(await take_one(state), verdict)])
-    line = (await lines(state))[seed.digest]
-    assert (line.phase, line.reason, line.error, line.attempts) == (Phase.PENDING, "", "", 2)
     await state.settle([(await take_one(state), dead("status-503", "Service Unavailable"))])
     line = (await lines(state))[seed.digest]
     assert (line.phase, line.reason, line.error) == (Phase.DEAD, "status-503", "Service Unavailable")
@@ -78,6 +76,18 @@ async def test_failed_attempts_are_kept_with_time_reason_and_error(backend: Back
     at = [failure.at for failure in line.failures]
     assert at == sorted(at)
     assert times[0] - SLACK <= at[0] <= at[-1] <= backend.now() + SLACK
+
+
+async def test_the_ledger_tells_of_failures_before_the_page_ends(backend: Backend) -> None:
+    needs(backend, Difference.LATE_HISTORY)
+    state = await backend.open()
+    await new_crawl(state, backend)
+    await state.add(CRAWL, pages(1))
+    for number in range(2):
+        await state.settle([(await take_one(state), retry(0, "dns", f"failure {number}"))])
+    ((line),) = (await lines(state)).values()
+    assert (line.phase, line.reason, line.error, line.attempts) == (Phase.PENDING, "", "", 2)
+    assert [failure.error for failure in line.failures] == ["failure 0", "failure 1"]
 
 
 async def test_a_page_that_never_failed_has_no_history(backend: Backend) -> None:
@@ -104,9 +114,10 @@ async def test_of_many_failures_the_latest_are_kept_and_of_a_long_error_the_begi
     state = await backend.open()
     await new_crawl(state, backend)
     await state.add(CRAWL, pages(1))
-    for number in range(HISTORY + 4):
-        failed = retry(0, "protocol", f"failure {number}: " + "é" * 5000)
-        assert await state.settle([(await take_one(state), failed)]) == [Settled.SETTLED]
+    errors = [f"failure {number}: " + "é" * 5000 for number in range(HISTORY + 4)]
+    for error in errors[:-1]:
+        assert await state.settle([(await take_one(state), retry(0, "protocol", error))]) == [Settled.SETTLED]
+    assert await state.settle([(await take_one(state), dead("protocol", errors[-1]))]) == [Settled.SETTLED]
     ((line),) = (await lines(state)).values()
     assert line.attempts == HISTORY + 4
     assert [failure.error.partition(":")[0] for failure in line.failures] == [

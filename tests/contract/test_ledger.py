@@ -15,7 +15,9 @@ from tests.contract.words import CRAWL, new_crawl, page, pages, parent, take, ta
 
 async def test_a_record_is_written_once(backend: Backend) -> None:
     state = await backend.open()
-    first = CrawlRecord(id=CRAWL, started_at=1000.0, settings=CrawlSettings(rate=3.0, include=("x",)), store="/out")
+    first = CrawlRecord(
+        id=CRAWL, started_at=1000.0, settings=CrawlSettings(rate=3.0, include=("x",), lease=60.0), store="/out"
+    )
     stored = await state.create(first)
     assert (stored.id, stored.started_at, stored.settings, stored.store) == (CRAWL, 1000.0, first.settings, "/out")
     second = CrawlRecord(id=CRAWL, started_at=2000.0, settings=CrawlSettings(), store="/elsewhere")
@@ -36,10 +38,11 @@ async def test_crawls_come_oldest_first(backend: Backend) -> None:
 async def test_settings_are_replaced_and_seen_by_every_handle(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend)
-    await state.amend(CRAWL, CrawlSettings(rate=9.0, max_pages=7))
-    await state.amend(CRAWL, CrawlSettings(rate=9.0, max_pages=7))
+    settings = CrawlSettings(rate=9.0, max_pages=7, lease=60.0)
+    await state.amend(CRAWL, settings)
+    await state.amend(CRAWL, settings)
     (record,) = await state.crawls()
-    assert record.settings == CrawlSettings(rate=9.0, max_pages=7)
+    assert record.settings == settings
     with pytest.raises(UsageError):
         await state.amend("nothing", CrawlSettings())
 

@@ -125,7 +125,7 @@ async def test_reasons_and_errors_of_any_characters_are_written(backend: Backend
         for text in (line.reason, line.error, failure.reason, failure.error):
             assert text.encode().decode() == text
         assert failure.reason.startswith("odd")
-        assert failure.error.startswith("error ")
+        assert failure.error.startswith("error")
         assert len(failure.error) <= ERROR_LENGTH
 
 

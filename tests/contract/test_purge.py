@@ -6,7 +6,7 @@ import pytest
 
 from crawler.errors import UsageError
 from crawler.model import Added, Settled, dead, done, retry
-from tests.contract.backends import Backend
+from tests.contract.backends import Backend, Difference, needs
 from tests.contract.words import CRAWL, lines, new_crawl, page, pages, parent, take, take_one
 
 
@@ -46,7 +46,7 @@ async def test_the_other_crawls_keep_all_that_is_theirs(backend: Backend) -> Non
         await new_crawl(state, backend, name)
         await state.add(name, [*pages(4), page("/no", skip="trap")])
     fetched, failed, held = await take(state, 3, "kept")
-    await take(state, 2, CRAWL)
+    dropped = await take(state, 2, CRAWL)
     await state.settle([(fetched, done(7)), (failed, dead("dns", "no such host"))])
     before, sums = await lines(state, "kept"), await state.counts("kept")
     await state.purge(CRAWL)
@@ -57,6 +57,8 @@ async def test_the_other_crawls_keep_all_that_is_theirs(backend: Backend) -> Non
     assert await state.add("kept", pages(4)) == [Added.AGAIN] * 4
     assert await state.settle([(held, done(1))]) == [Settled.SETTLED]
     assert await state.settle([(await take_one(state), done(1))]) == [Settled.SETTLED]
+    assert await state.settle([(lease, done(1)) for lease in dropped]) == [Settled.LOST] * 2
+    assert await take(state, 1) == []
     assert await state.complete("kept")
 
 
@@ -66,7 +68,6 @@ async def test_leases_of_a_purged_crawl_are_lost_for_good(backend: Backend) -> N
     await state.add(CRAWL, pages(3))
     held = await take(state, 3)
     await other.purge(CRAWL)
-    assert await state.extend(held) == [Settled.LOST] * 3
     verdicts = [done(1), retry(0, "dns", "no such host"), dead("dns", "no such host")]
     assert await state.settle(list(zip(held, verdicts, strict=True))) == [Settled.LOST] * 3
     # The very same pages, found by a crawl of the same name and leased as often as they were before.
@@ -74,9 +75,22 @@ async def test_leases_of_a_purged_crawl_are_lost_for_good(backend: Backend) -> N
     await other.add(CRAWL, pages(3))
     now_held = await take(other, 3)
     assert {lease.url for lease in now_held} == {lease.url for lease in held}
-    assert await state.extend(held) == [Settled.LOST] * 3
     assert await state.settle(list(zip(held, verdicts, strict=True))) == [Settled.LOST] * 3
     assert await other.settle([(lease, done(1)) for lease in now_held]) == [Settled.SETTLED] * 3
+
+
+async def test_a_heartbeat_tells_that_a_crawl_was_purged(backend: Backend) -> None:
+    needs(backend, Difference.OWN_LEASE)
+    state, other = await backend.open(), await backend.open("other")
+    await new_crawl(state, backend)
+    await state.add(CRAWL, pages(3))
+    held = await take(state, 3)
+    await other.purge(CRAWL)
+    assert await state.extend(held) == [Settled.LOST] * 3
+    await new_crawl(other, backend)
+    await other.add(CRAWL, pages(3))
+    await take(other, 3)
+    assert await state.extend(held) == [Settled.LOST] * 3
 
 
 async def test_a_crawl_of_the_same_name_starts_from_nothing(backend: Backend) -> None:
