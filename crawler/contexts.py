@@ -6,12 +6,14 @@ import asyncio
 import logging
 import time
 
+from crawler import retry
 from crawler.archive.archive import Archive
 from crawler.archive.stores import Store, open_store
 from crawler.discover import Discoverer, SeenCache
-from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.errors import StoreUnavailable, UsageError
 from crawler.fetch import Fetcher
-from crawler.model import CrawlRecord, Lease, Verdict, dead, retry
+from crawler.model import CrawlRecord, Lease, Verdict, dead
+from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.patience import patiently
 from crawler.robots_keeper import RobotsKeeper
@@ -43,7 +45,7 @@ class Contexts:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
         self._contexts: dict[str, Context] = {}
         self._stores: dict[str, Store] = {}
-        self._retired: list[tuple[RobotsKeeper, Fetcher]] = []
+        self._retired: list[Context] = []
         self._making = asyncio.Lock()
 
     async def visitor(self, crawl: str) -> Visitor:
@@ -66,7 +68,7 @@ class Contexts:
         context = self._contexts.get(lease.crawl)
         if context is not None and lease.attempt >= context.record.settings.max_attempts:
             return dead("fault", text)
-        return retry(time.time() + 2.0**lease.attempt, "fault", text)
+        return try_again(time.time() + retry.backoff("fault", lease.attempt, jitter=0.0), "fault", text)
 
     async def close(self, seconds: float) -> None:
         """Close archives (what they hold is durable and named) and connections.
@@ -74,21 +76,27 @@ class Contexts:
         An archive that its store does not let close within `seconds` stays as after a kill: what was acknowledged is
         durable, and the next worker, merge or verify closes it.
         """
-        closing = [patiently(context.ledgers.archive.close) for context in self._contexts.values()]
+        every = [*self._retired, *self._contexts.values()]
+        archives = {id(context.ledgers.archive): context.ledgers.archive for context in every}
+        closing = [patiently(archive.close) for archive in archives.values()]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*closing)
         except TimeoutError:
             log.warning("the archive could not be closed; the next worker, `merge` or `verify` does it")
-        for robots, fetcher in [*self._retired, *((c.robots, c.fetcher) for c in self._contexts.values())]:
-            await robots.close()
-            await fetcher.close()
+        for context in every:
+            await context.robots.close()
+            await context.fetcher.close()
 
     async def _read(self, crawl: str, old: Context | None) -> Context:
         """Read the crawl's record; make a context, or follow amended settings with the archive kept open."""
         record = next((record for record in await self._state.crawls() if record.id == crawl), None)
         if record is None:
-            raise StateUnavailable(f"the record of crawl {crawl} cannot be read")
+            raise UsageError(f"there is no crawl {crawl!r} any more")
+        if old is not None and old.record.started_at != record.started_at:
+            # Purged, and begun anew under the same name: nothing of the old one holds.
+            self._retired.append(self._contexts.pop(crawl))
+            old = None
         if old is not None and old.record.settings == record.settings:
             old.read_at = time.monotonic()
             return old
@@ -112,13 +120,12 @@ class Contexts:
 
         visitor = Visitor(self._state, crawl, settings, fetcher, robots, discoverer, self._parser, pause)
         if old is not None:
-            self._retired.append((old.robots, old.fetcher))
-            old.ledgers.discoverer = discoverer
-            old.record, old.visitor, old.read_at = record, visitor, time.monotonic()
-            old.robots, old.fetcher = robots, fetcher
-            return old
-        context = Context(record, visitor, Ledgers(crawl, archive, discoverer), robots, fetcher)
-        self._contexts[crawl] = context
+            ledgers = old.ledgers
+            ledgers.discoverer = discoverer
+            self._retired.append(old)
+        else:
+            ledgers = Ledgers(crawl, archive, discoverer)
+        context = self._contexts[crawl] = Context(record, visitor, ledgers, robots, fetcher)
         return context
 
     def _store_of(self, record: CrawlRecord) -> Store:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from crawler.contexts import Contexts
-from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.errors import StateUnavailable, StoreUnavailable, UsageError
 from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
 from crawler.parser import Parser
 from crawler.patience import patiently, say
@@ -43,6 +43,9 @@ GIVE_BACK = 1.0
 
 SHORT_PAUSE, LONG_PAUSE = 0.01, 0.5
 """Seconds between claims that found nothing, growing from the one to the other."""
+
+WAITING = 500
+"""Visits that wait to be written before nothing more is claimed: while an archive is away pages pile up in memory."""
 
 AHEAD = 2
 """Leases held per request slot: what waits for its turn or its robots.txt must not keep a slot from working."""
@@ -122,10 +125,10 @@ class Worker:
         pause = SHORT_PAUSE
         most = self._slots * AHEAD
         while not self._stopping.is_set():
-            room = most - len(self._tasks)
+            room = most - len(self._tasks) if self._settler.waiting < WAITING else 0
             if room < max(1, self._slots // 4):
                 self._room.clear()
-                await _first_of(self._room, self._stopping)
+                await _first_of(self._room, self._stopping, timeout=LONG_PAUSE)
                 continue
             try:
                 leases = await self._state.claim(room, self._crawl)
@@ -161,6 +164,8 @@ class Worker:
         except (StateUnavailable, StoreUnavailable) as error:
             say(error)
             visit.verdict = defer(time.time() + LONG_PAUSE)
+        except UsageError as error:
+            log.info("let a page go: %s", error)  # its crawl was purged: giving the page back answers LOST
         except Exception as error:
             # A fault of this program must cost an attempt of one page and never the worker.
             log.exception("internal fault at one page")
@@ -174,8 +179,9 @@ class Worker:
         for record in await self._state.crawls():
             if record.completed_at is not None or self._crawl not in (None, record.id):
                 continue
-            if (await self._state.counts(record.id)).outstanding > 0 or not await self._state.complete(record.id):
-                return False
+            with contextlib.suppress(UsageError):  # purged since it was listed
+                if (await self._state.counts(record.id)).outstanding > 0 or not await self._state.complete(record.id):
+                    return False
         return True
 
     # ---------------------------------------------------------------- heartbeat

@@ -10,6 +10,7 @@ one row a URL.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -19,11 +20,14 @@ from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
 from crawler.discover import Discoverer
+from crawler.errors import UsageError
 from crawler.fetched import Response
 from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, done
 from crawler.patience import patiently
 from crawler.state.port import CrawlState
 from crawler.visit import Visit
+
+log = logging.getLogger(__name__)
 
 BATCH = 100
 """Visits stored and discovered together."""
@@ -65,6 +69,11 @@ class Settler:
         self._queue: asyncio.Queue[Visit | None] = asyncio.Queue()
         self._open: dict[str, Ledgers] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Visits handed over and not yet looked at."""
+        return self._queue.qsize()
+
     def put(self, visit: Visit) -> None:
         """Hand over a visit; its lease is the settler's from here on."""
         self._queue.put_nowait(visit)
@@ -86,8 +95,13 @@ class Settler:
                 if visit.verdict.ending in FINISHED:
                     by_crawl[visit.lease.crawl].append(visit)
             for crawl, visits in by_crawl.items():
-                ledgers = self._open.setdefault(crawl, self._ledgers(crawl))
-                await self._write(ledgers, visits)
+                ledgers = self._open[crawl] = self._ledgers(crawl)
+                try:
+                    await self._write(ledgers, visits)
+                except UsageError as error:
+                    # The crawl was purged meanwhile: its pages are nobody's, and settling them answers LOST.
+                    log.info("let %d pages go: %s", len(visits), error)
+                    await self._settle([(visit.lease, visit.verdict) for visit in visits])
             for ledgers in list(self._open.values()):
                 if ledgers.flush_due(last or (self._queue.empty() and self._idle())):
                     await self._flush(ledgers)
@@ -215,7 +229,7 @@ def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow
         row.canonical_url, row.noindex = parsed.canonical_url, parsed.noindex
         row.links_found, row.links_new = parsed.links_found, links_new
         if parsed.failed:
-            row.error = f"not parsed: {parsed.failed}"
+            row.error = row.error or f"not parsed: {parsed.failed}"
     return row
 
 
