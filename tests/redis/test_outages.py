@@ -177,6 +177,37 @@ async def test_a_claim_that_never_got_an_answer_is_taken_back_by_the_next(
     assert await other.settle([(lease, done()) for lease in kept]) == [Settled.SETTLED] * 2
 
 
+async def test_a_claim_that_never_got_an_answer_is_taken_back_by_one_of_another_crawl(
+    redis_server: RedisServer, relay: Relay, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    state = await make(relay.address(redis_server.address()), lease=600.0)
+    await state.create(record("other"))
+    await state.add(CRAWL, pages(3))
+    monkeypatch.setattr(client, "PATIENCE", 0.3)
+    relay.losing = 1000
+    with pytest.raises(StateUnavailable):
+        await state.claim(3, CRAWL)
+    relay.losing = 0
+    monkeypatch.undo()
+    assert await state.claim(3, "other") == []
+    assert [(lease.attempt, lease.receives) for lease in await state.claim(3)] == [(1, 1)] * 3
+
+
+async def test_a_state_closes_soon_although_a_cancelled_claim_gets_no_answer(
+    durable_server: RedisServer, make: Make
+) -> None:
+    state = await make(durable_server.address())
+    durable_server.process.send_signal(signal.SIGSTOP)
+    claim = asyncio.create_task(state.claim(3))
+    await asyncio.sleep(0)
+    claim.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claim
+    async with asyncio.timeout(client.PATIENCE / 2):
+        await state.close()
+    durable_server.process.send_signal(signal.SIGCONT)
+
+
 async def test_the_sums_are_right_however_many_answers_were_lost(
     redis_server: RedisServer, relay: Relay, make: Make
 ) -> None:

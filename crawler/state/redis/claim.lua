@@ -88,11 +88,7 @@ local function open_all(number)
 end
 
 local function prepare(number)
-  local leases = key(number, "leases")
-  if again then
-    give_back(number, call("ZRANGE", leases, 0, -1), true)
-  end
-  give_back(number, call("ZRANGEBYSCORE", leases, "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
+  give_back(number, call("ZRANGEBYSCORE", key(number, "leases"), "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
   end_delays(number, call("ZRANGEBYSCORE", key(number, "delayed"), "-inf", NOW, "LIMIT", 0, AT_ONCE))
   local name, interval, lease, max_pages, max_time, began_at, done, leased = unpack(call("HMGET", key(number, "crawl"),
     "name", "interval", "lease", "max_pages", "max_time", "began_at", "done", "leased"))
@@ -183,6 +179,11 @@ if request[3] then
 else
   numbers = call("SMEMBERS", BASE .. "active")
   table.sort(numbers, function(one, other) return tonumber(one) < tonumber(other) end)
+end
+if again then  -- the claim of that number may have been for another crawl
+  for _, number in ipairs(call("SMEMBERS", BASE .. "active")) do
+    give_back(number, call("ZRANGE", key(number, "leases"), 0, -1), true)
+  end
 end
 local crawls, described = {}, {}
 for index, number in ipairs(numbers) do

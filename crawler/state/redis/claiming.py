@@ -8,11 +8,13 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from crawler.errors import StateUnavailable
+from crawler.errors import CrawlerError
 from crawler.model import Lease
 from crawler.state.redis import records
 from crawler.state.redis.client import Server
 from crawler.state.redis.clock import Clock
+
+_LEAVE_SECONDS = 2.0
 
 
 class Claimer:
@@ -46,9 +48,11 @@ class Claimer:
             raise
 
     async def close(self) -> None:
-        """Finish what cancelled claims left to do."""
+        """Finish what cancelled claims left to do, if that is soon."""
         if self._leaving:
-            await asyncio.wait(self._leaving)
+            _, late = await asyncio.wait(self._leaving, timeout=_LEAVE_SECONDS)
+            for task in late:
+                task.cancel()
 
     async def _claim(self, limit: int, crawl: str | None) -> list[Lease] | None:
         again = bool(self._unanswered)
@@ -62,6 +66,6 @@ class Claimer:
         return None if reply is None else records.leases(reply, self._clock)
 
     async def _undo(self, handed: asyncio.Future[list[Lease] | None]) -> None:
-        with contextlib.suppress(StateUnavailable):  # then they expire
+        with contextlib.suppress(CrawlerError):  # then they expire
             if leases := await handed:
                 await self._give_back(leases)

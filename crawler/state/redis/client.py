@@ -130,12 +130,10 @@ class Server:
 
     async def _insist(self, attempt: Callable[[Redis], Awaitable[Any]]) -> Any:
         """Attempt until there is an answer, through a restart, a failover or a moved slot, or until PATIENCE ends."""
-        if self._closed:
-            raise StateUnavailable(f"the crawl state {self._address.shown} was closed")
         pause, problem = _SHORT_PAUSE, "no answer"
         try:
             async with asyncio.timeout(PATIENCE):
-                while True:
+                while not self._closed:
                     redis = self._redis
                     try:
                         async with asyncio.timeout(_ANSWER_SECONDS):
@@ -160,6 +158,7 @@ class Server:
                     pause = min(pause * 2, _LONG_PAUSE)
         except TimeoutError:
             raise self._unavailable(problem) from None
+        raise StateUnavailable(f"the crawl state {self._address.shown} was closed")
 
     def _connect(self, host: str | None = None, port: int | None = None) -> Redis:
         pool = BlockingConnectionPool.from_url(
