@@ -109,7 +109,7 @@ def test_purge_refuses_while_pages_are_being_fetched(tmp_path: Path) -> None:
 
 def test_a_crawl_purged_under_its_workers_leaves_nothing_in_the_state(tmp_path: Path) -> None:
     state, out = str(tmp_path / "state.sqlite"), str(tmp_path / "out")
-    with broken_site({"/": "held"}) as site:
+    with broken_site({"/": "<a href=/child>held</a>", "/child": "found by a page of a purged crawl"}) as site:
         answer = site.hold("/")
         seeded = command.run("seed", site.url(), "--state", state, "--store", out, "--allow-private", "--rate", "0")
         assert seeded.returncode == 0, seeded.stderr
