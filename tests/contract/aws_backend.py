@@ -7,11 +7,19 @@ import atexit
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
+
+import aiohttp
+from aiobotocore import endpoint
+from botocore import exceptions
+from botocore.parsers import ResponseParserError
 
 from crawler.state.aws import claiming, lanes
 from crawler.state.aws.state import AwsState
@@ -41,6 +49,7 @@ class AwsBackend:
         Difference.PARTIAL_CLAIM: "SQS answers what it finds, in no order; only the lanes are in order",
         Difference.APPROXIMATE_COUNTS: "counters and queue depths are sums that a crash can leave behind",
         Difference.OWN_LEASE: "the visibility timeout of the queues is the lease",
+        Difference.LATE_HISTORY: "the message carries them until the page ends: a failure costs no write",
         Difference.NO_RELEASE: "whose messages are in flight only SQS knows, and it does not tell",
     }
 
@@ -49,7 +58,10 @@ class AwsBackend:
         self._place = Place(emulator, lease=LEASE)
         self._handles: list[AwsState] = []
         # Polls and rests short enough for a test to find out three times, within a lease, that there is nothing.
-        self._patches = [mock.patch.multiple(lanes, POLL=1, REST=0.5), mock.patch.object(claiming, "LONGEST_REST", 0.5)]
+        self._patches: list[Any] = [
+            mock.patch.multiple(lanes, POLL=1, REST=0.5),
+            mock.patch.object(claiming, "LONGEST_REST", 0.5),
+        ]
         for patch in self._patches:
             patch.start()
 
@@ -64,6 +76,33 @@ class AwsBackend:
 
     async def advance(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def break_driver(self) -> None:
+        """Every request fails with the next of what the client library can raise; it retries without a pause."""
+        url = self._emulator.endpoint
+        errors: Iterator[Exception] = cycle(
+            [
+                exceptions.EndpointConnectionError(endpoint_url=url),
+                exceptions.ConnectionClosedError(endpoint_url=url),
+                exceptions.ReadTimeoutError(endpoint_url=url),
+                exceptions.HTTPClientError(error=RuntimeError("Session is closed")),
+                exceptions.NoCredentialsError(),
+                exceptions.ClientError({"Error": {"Code": "AccessDenied", "Message": "not\nyou"}}, "Anything"),
+                aiohttp.ClientPayloadError("cut off"),
+                ConnectionResetError("reset"),
+                ResponseParserError("no JSON"),
+            ]
+        )
+
+        def fail(**_: object) -> None:
+            raise next(errors)
+
+        for handle in self._handles:
+            for service in (handle._aws.sqs, handle._aws.dynamodb):
+                service.meta.events.register_first("before-send", fail)
+        pause = mock.patch.object(endpoint, "asyncio", SimpleNamespace(sleep=lambda _: asyncio.sleep(0)))
+        pause.start()
+        self._patches.append(pause)
 
     async def close(self) -> None:
         for handle in self._handles:

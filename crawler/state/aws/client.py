@@ -17,6 +17,7 @@ import aioboto3
 import aiohttp
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
+from botocore.parsers import ResponseParserError
 
 from crawler.errors import StateUnavailable, UsageError
 
@@ -72,6 +73,7 @@ class Aws:
         self._session = aioboto3.Session()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stack = AsyncExitStack()
+        self._closed = False
 
     @classmethod
     async def connect(cls) -> Aws:
@@ -95,9 +97,12 @@ class Aws:
         return client
 
     def _count(self, event_name: str, **_: object) -> None:
+        if self._closed:  # the library would open connections anew, which nobody closes
+            raise StateUnavailable("the crawl state was closed")
         self.requests[event_name.removeprefix("before-send.")] += 1
 
     async def close(self) -> None:
+        self._closed = True
         await self._stack.aclose()
 
     async def ask(self, call: Awaitable[T], needed: str = "") -> T:
@@ -113,7 +118,7 @@ class Aws:
             raise Refused(told.get("Code", ""), f"AWS refused {_one_line(text)}", item) from None
         except (NoCredentialsError, PartialCredentialsError, NoRegionError) as error:
             raise _usage(error) from None
-        except (BotoCoreError, aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (BotoCoreError, ResponseParserError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise StateUnavailable(f"AWS does not answer: {_one_line(str(error) or type(error).__name__)}") from None
         if needed and needed not in answer:
             raise StateUnavailable(f"an answer without {needed}: is this AWS?")
