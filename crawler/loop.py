@@ -260,7 +260,9 @@ class Worker:
             return
         try:
             async with asyncio.timeout(GIVE_BACK):
-                await patiently(lambda: self._state.settle([(lease, defer(time.time())) for lease in leases]))
+                # The settler may have added links of theirs, and rows that go with those were perhaps not written.
+                ends = [(lease, defer(time.time(), again=True)) for lease in leases]
+                await patiently(lambda: self._state.settle(ends))
         except TimeoutError:
             log.warning("%d pages stay leased until their leases expire: the state does not answer", len(leases))
 

@@ -63,7 +63,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The right to work on one page until `expires_at`.
 
     `token` fences the settlement; it means something to its backend alone. `attempt` is 1 plus the failures so far.
-    `receives` counts how often the page was handed out since it last settled; above 1, a worker died holding it.
+    `receives` counts how often the page was handed out since it last settled; above 1, a worker died holding it
+    (or gave it back as `again`).
     `start_at` is a turn already taken at the host's gate: the request must not start earlier.
     `limit`, when set, names the crawl limit that is used up: settle the page as skipped; no turn was taken for it.
     """
@@ -101,7 +102,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What to write for a lease. Made by the functions below.
 
     `at` is when a RETRY or DEFER may be claimed again. `reason` is one word or hyphenated words, `error` one line.
-    `bytes` is what the page's record added to the archive, for the counters.
+    `bytes` is what the page's record added to the archive, for the counters. `again`, on a RETRY or DEFER, says that
+    links of the page may be recorded already, by this holder or one that died: the next lease has `receives` 2.
     """
 
     ending: Ending
@@ -109,6 +111,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     error: str = ""
     bytes: int = 0
+    again: bool = False
 
 
 def done(size: int = 0) -> Verdict:
@@ -131,9 +134,9 @@ def retry(at: float, reason: str, error: str) -> Verdict:
     return Verdict(Ending.RETRY, at=at, reason=reason, error=error)
 
 
-def defer(at: float) -> Verdict:
+def defer(at: float, *, again: bool = False) -> Verdict:
     """Nobody's fault: given back with its attempt, again at `at`."""
-    return Verdict(Ending.DEFER, at=at)
+    return Verdict(Ending.DEFER, at=at, again=again)
 
 
 class Settled(StrEnum):

@@ -16,6 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
@@ -87,7 +89,7 @@ class Settler:
         while not last:
             batch, last = await self._gather()
             # Endings without a row (retry, defer) settle at once, also where no archive could be opened.
-            passing = [(visit.lease, visit.verdict) for visit in batch if visit.verdict.ending not in FINISHED]
+            passing = [(v.lease, _passed_on(v)) for v in batch if v.verdict.ending not in FINISHED]
             if passing:
                 await self._settle(passing)
             by_crawl: dict[str, list[Visit]] = defaultdict(list)
@@ -175,6 +177,11 @@ class Settler:
         answers = await asyncio.shield(patiently(lambda: self._state.settle(endings)))
         for (lease, verdict), answer in zip(endings, answers, strict=True):
             self._on_settled(lease, verdict, answer)
+
+
+def _passed_on(visit: Visit) -> Verdict:
+    """A verdict for a page that was handed out before: its next holder must still find out what a dead one left."""
+    return msgspec.structs.replace(visit.verdict, again=visit.lease.receives > 1)
 
 
 def _distinct(pages: Sequence[Page]) -> list[list[Page]]:

@@ -95,7 +95,8 @@ class CrawlState(Protocol):
 
         LOST: the lease is no longer the holder's (expired and handed on, or the page already finished): nothing
         changed. DONE, SKIPPED and DEAD finish a page for good. RETRY counts one attempt more; DEFER gives the
-        attempt back; both make the page claimable at `at` (at once when `at` has passed) and start `receives` anew.
+        attempt back; both make the page claimable at `at` (at once when `at` has passed) and start `receives` anew:
+        at 1, or at 2 for a verdict with `again`.
         """
         ...
 

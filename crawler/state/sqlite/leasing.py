@@ -75,8 +75,8 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
             if phase == PENDING:
                 queued.add(lane)
         db.execute(
-            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = 0, worker = NULL, reason = ? WHERE id = ?",
-            (phase, wakes_at, lanes.usual(rank), reason, page),
+            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = ?, worker = NULL, reason = ? WHERE id = ?",
+            (phase, wakes_at, lanes.usual(rank), verdict.again, reason, page),
         )
         if verdict.ending in _FAILED:
             history.append(db, page, Failure(now, verdict.reason, verdict.error))

@@ -1,0 +1,139 @@
+"""Signals to real workers: stopped at any moment, stopped twice, suspended beyond their leases."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import command
+from tests.faults.crawls import STATE, counts, finished_rows, seeded
+from tests.local_site import demo_site_process
+from tests.servers import Peer, reply, serve
+
+SEEDS = range(3)
+STOPS = 5
+"""SIGTERMs for each seed."""
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_sigterm_at_any_moment_leaves_nothing_leased_and_costs_no_request(tmp_path: Path, seed: int) -> None:
+    moments = random.Random(seed)
+    out = tmp_path / "out"
+    with demo_site_process(tmp_path, pages=200, delay_ms=30) as site:
+        arguments = ("work", "--state", str(out / STATE), "--until-complete", "--concurrency", "4")
+        await seeded(out, site.seeds, lease=120.0)
+        for stop in range(STOPS):
+            process = command.start(*arguments)
+            # From before the first claim to the middle of many requests.
+            more = moments.choice((0, 0, 1, 10, 30)) if stop else 0
+            answered = len(site.requests()) + more
+            command.wait_for(lambda: _handles_sigterm(process.pid))  # noqa: B023
+            command.wait_for(lambda: len(site.requests()) >= answered)  # noqa: B023
+            await asyncio.sleep(moments.uniform(0, 0.3))
+            process.terminate()
+            _, errors = process.communicate(timeout=20)
+            assert (process.returncode, errors.strip()) == (130, "")
+            assert (await counts(out)).leased == 0
+            assert not list(out.rglob("*.open"))
+        assert 0 < (await counts(out)).done < len(site.truth.fetched)
+        last = command.run(*arguments)
+        assert (last.returncode, last.stderr) == (0, "")
+        assert set(site.fetched().values()) == {1}
+        assert set(site.fetched()) == site.truth.fetched
+    assert {site.canonical(row["url"]) for row in await finished_rows(out) if row["outcome"] == "done"} == set(
+        site.truth.fetched
+    )
+
+
+async def test_two_signals_end_a_worker_within_seconds_and_nothing_stays_leased(tmp_path: Path) -> None:
+    async def never(peer: Peer) -> None:
+        while head := await peer.request():
+            if b"/robots.txt" not in head:
+                await peer.gone()
+            await peer.send(reply(status="404 Not Found"))
+
+    async with serve(never) as server:
+        await seeded(tmp_path, [server.url(f"/{number}") for number in range(20)], lease=120.0)
+        process = command.start("work", "--state", str(tmp_path / STATE), "--concurrency", "8")
+        await asyncio.to_thread(command.wait_for, lambda: len(server.targets) > 5)
+        process.terminate()
+        await asyncio.sleep(0.2)  # two signals at once are one to the system
+        process.terminate()
+        _, errors = await asyncio.to_thread(process.communicate, timeout=3)
+        assert (process.returncode, errors.strip()) == (130, "")
+    ledger = await counts(tmp_path)
+    assert (ledger.pending, ledger.leased, ledger.done) == (20, 0, 0)
+
+
+async def test_a_worker_suspended_beyond_its_lease_changes_nothing_when_it_goes_on(tmp_path: Path) -> None:
+    answer = asyncio.Event()
+
+    async def site(peer: Peer) -> None:
+        while head := await peer.request():
+            target = head.split(b" ", 2)[1].decode()
+            if target == "/slow" and server.targets.count("/slow") == 1:
+                await answer.wait()
+            body = b"<a href=/slow>s</a><a href=/1>1</a>" if target == "/" else b'<a href="/child">c</a>'
+            status = "404 Not Found" if target == "/robots.txt" else "200 OK"
+            await peer.send(reply(body, "Content-Type: text/html", status=status))
+
+    async with serve(site) as server:
+        await seeded(tmp_path, [server.url()])
+        work = ("work", "--state", str(tmp_path / STATE), "--until-complete")
+        first = command.start(*work, "--name", "first")
+        async with asyncio.timeout(20):
+            while (await counts(tmp_path)).done < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await asyncio.to_thread(command.wait_for, lambda: "/slow" in server.targets)
+        await asyncio.to_thread(_suspend, first, tmp_path / STATE)
+        second = await asyncio.to_thread(command.run, *work, "--name", "second")
+        assert (second.returncode, second.stderr) == (0, "")
+        ledger = await counts(tmp_path)
+        assert (ledger.done, ledger.outstanding) == (4, 0)
+        answer.set()
+        first.send_signal(signal.SIGCONT)
+        _, errors = await asyncio.to_thread(first.communicate, timeout=20)
+        assert (first.returncode, errors) == (0, "")
+        assert Counter(server.targets) == {"/robots.txt": 1, "/": 1, "/1": 1, "/child": 1, "/slow": 2}
+    rows = await finished_rows(tmp_path)
+    assert len(rows) == 4
+    assert sum(row["links_new"] for row in rows) == 3
+    assert await counts(tmp_path) == ledger
+
+
+def _handles_sigterm(pid: int) -> bool:
+    """Whether a process has a handler for SIGTERM by now."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def _suspend(process: subprocess.Popen[str], state: Path) -> None:
+    """Stop a worker where it does not hold the file's lock, as nobody could take over then before it goes on."""
+    while True:
+        os.kill(process.pid, signal.SIGSTOP)
+        command.wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+        db = sqlite3.connect(state, timeout=0, isolation_level=None)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            os.kill(process.pid, signal.SIGCONT)
+        else:
+            return
+        finally:
+            db.close()
