@@ -15,6 +15,7 @@ import click
 from crawler import __version__
 from crawler.entrypoints import options
 from crawler.entrypoints.cli_repair import dead, purge, sweep
+from crawler.entrypoints.identity import interrupt_on_stop_signals
 from crawler.entrypoints.shell import STOPPED, need_state, run
 from crawler.errors import CrawlerError, UsageError
 
@@ -54,9 +55,12 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints import crawl as command
     from crawler.entrypoints.dropping import start_over
     from crawler.entrypoints.places import STATE_FILE, crawl_folder
+    from crawler.entrypoints.seeds import check
     from crawler.entrypoints.show import Progress, out
     from crawler.entrypoints.summary import summary
 
+    settings = options.given_settings(given)
+    check(urls, given["crawl"], settings)
     # With a state elsewhere there is a folder only if one is asked for: then it is the store.
     folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], urls)
     order = command.CrawlOrder(
@@ -64,8 +68,8 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
         state=given["state"] or f"{folder}/{STATE_FILE}",
         store=given["store"] or (str(folder) if given["state"] and folder else None),
         crawl=given["crawl"],
-        processes=given["processes"] or len(os.sched_getaffinity(0)),
-        settings=options.given_settings(given),
+        processes=given["processes"] or os.cpu_count() or 1,
+        settings=settings,
     )
     if given["fresh"]:
         order = run(start_over(order, ask=not given["yes"]), given)
@@ -86,12 +90,13 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
 def seed(urls: tuple[str, ...], **given: Any) -> None:
     """Add URLs to a crawl on shared state. Options hold for every worker of the crawl."""
     from crawler.entrypoints.commands import seed as command
-    from crawler.entrypoints.seeds import seed_lines
+    from crawler.entrypoints.seeds import check, seed_lines
     from crawler.entrypoints.show import out
 
     if not urls and not given["file"]:
         raise UsageError("give URLs, or --file F with one URL a line ('-' reads standard input)")
     settings = options.given_settings(given)
+    check(urls if not given["file"] else (), given["crawl"], settings)
     lines = seed_lines(urls, given["file"])
     work = command(need_state(given), given["store"], given["crawl"], lines, settings, as_json=given["as_json"])
     out(run(work, given))
@@ -172,6 +177,7 @@ for command in (dead, sweep, purge):
 def main() -> None:
     """Entry point: every error is one line on standard error that says what to do; a traceback only with -vv."""
     code, text = 2, ""
+    interrupt_on_stop_signals()
     try:
         cli(standalone_mode=False)
         code = 0

@@ -60,10 +60,14 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
     """Start or resume a local crawl and stay until it is complete or stopped. Errors: CrawlerError."""
     state = await open_state(order.state, worker=worker_name(), create=True)
     try:
-        record = await start(state, order, progress)
-        address = store_address(order.store, record, state)
+        there = [record for record in await state.crawls() if order.crawl in (None, record.id)]
+        if not there and not order.seeds:
+            raise UsageError("give at least one URL to start from, for example https://example.com/")
+        address = store_address(order.store, there[-1] if there else None, state)
         store = open_store(address)
         await store.check()
+        record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
+        await add_seeds(state, record, order.seeds, progress.say)
         progress.begin(record, address)
         stopped = False
         if (await state.counts(record.id)).outstanding or not await state.complete(record.id):
@@ -74,16 +78,6 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         return Outcome(record, False, address, (await merge(store, record)).path)
     finally:
         await state.close()
-
-
-async def start(state: CrawlState, order: CrawlOrder, progress: Progress) -> CrawlRecord:
-    """The crawl's record, made or resumed, with its seeds added."""
-    if not order.seeds and not await state.crawls():
-        raise UsageError("give at least one URL to start from, for example https://example.com/")
-    record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
-    if order.seeds:
-        await add_seeds(state, record, order.seeds, progress.say)
-    return record
 
 
 class Supervisor:
@@ -99,13 +93,13 @@ class Supervisor:
 
     async def run(self) -> bool:
         """True when stopped by the user, False when complete."""
-        on_stop_signals(self.stop)
         watching = asyncio.create_task(self._watch())
-        try:
-            await asyncio.gather(*(self._keep(slot) for slot in range(self._order.processes)))
-        finally:
-            watching.cancel()
-            await self._end_workers()
+        with on_stop_signals(self.stop):
+            try:
+                await asyncio.gather(*(self._keep(slot) for slot in range(self._order.processes)))
+            finally:
+                watching.cancel()
+                await self._end_workers()
         return self._stops > 0
 
     def stop(self) -> None:

@@ -10,8 +10,6 @@ import msgspec
 
 from crawler.archive.folder import crawl_folder
 from crawler.archive.stores import open_store
-from crawler.config import crawl_settings
-from crawler.discover import seed_page
 from crawler.entrypoints.commands import json_line, opened
 from crawler.entrypoints.crawl import CrawlOrder
 from crawler.entrypoints.places import pick_crawl, store_address
@@ -60,11 +58,11 @@ def _kept(where: str) -> str:
 async def start_over(order: CrawlOrder, *, ask: bool) -> CrawlOrder:
     """Drop the crawl that `crawl` would resume, if there is one; answers the order for the crawl that begins instead.
 
-    UsageError, and nothing dropped, when the order could not begin a crawl, workers are alive, or nobody can be asked.
+    The order was checked. UsageError, and nothing dropped, when it has no seeds, workers are alive, or nobody can be
+    asked.
     The archive goes first: if the process dies in between, the state still names what to drop.
     """
-    settings = crawl_settings(order.settings)
-    if not any(seed_page(seed, settings) for seed in order.seeds):
+    if not order.seeds:
         raise UsageError("--fresh begins with the seeds: give at least one URL, for example https://example.com/")
     try:
         async with opened(order.state) as state:

@@ -11,7 +11,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
@@ -23,11 +24,27 @@ def worker_name() -> str:
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def on_stop_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` on every SIGTERM and SIGINT from now on."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def interrupt_on_stop_signals() -> None:
+    """Let SIGTERM do what Ctrl-C does, so that a command ends the same way by either: KeyboardInterrupt."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+
+
+@contextmanager
+def on_stop_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on every SIGTERM and SIGINT while the block runs."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+        interrupt_on_stop_signals()
 
 
 def tune_memory() -> None:

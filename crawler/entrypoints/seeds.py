@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,15 @@ from crawler.state.port import CrawlState
 BATCH = 500
 SHOWN = 5
 """Lines that are no URL are named one by one up to this many, then counted."""
+
+
+def check(seeds: Sequence[str], crawl: str | None, settings: Mapping[str, Any]) -> None:
+    """Raise UsageError for what can be seen to be wrong before anything is touched."""
+    checked = crawl_settings(settings)
+    if crawl is not None:
+        checked_name(crawl)
+    if seeds and not any(seed_page(seed, checked) for seed in seeds):
+        raise UsageError(f"{seeds[0]!r} is not a URL that can be crawled: write for example https://example.com/")
 
 
 async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str, Any], store: str) -> CrawlRecord:
@@ -93,13 +102,20 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
 
 
 def seed_lines(arguments: Iterable[str], file: str | None) -> Iterator[str]:
-    """Arguments, then the lines of a file (`-` = standard input), read as they are needed."""
-    yield from arguments
-    if file == "-":
-        yield from sys.stdin
-    elif file is not None:
-        try:
-            with open(file, encoding="utf-8", errors="replace") as lines:
-                yield from lines
-        except OSError as error:
-            raise UsageError(f"--file {file}: {error.strerror or error}") from None
+    """Arguments, then the lines of a file (`-` = standard input), read as they are needed.
+
+    UsageError at once when the file cannot be opened.
+    """
+    if file is None or file == "-":
+        return itertools.chain(arguments, sys.stdin if file else ())
+    try:
+        opened = open(file, encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by the generator below
+    except OSError as error:
+        raise UsageError(f"--file {file}: {error.strerror or error}") from None
+
+    def lines() -> Iterator[str]:
+        with opened:
+            yield from arguments
+            yield from opened
+
+    return lines()

@@ -42,10 +42,10 @@ async def work(
             concurrency=concurrency or (record.settings.concurrency if record else 64),
             until_complete=until_complete,
         )
-        on_stop_signals(worker.stop)
         if supervised:
             _on_end_of_input(worker.stop)
-        return await worker.run()
+        with on_stop_signals(worker.stop):
+            return await worker.run()
     finally:
         await state.close()
 
