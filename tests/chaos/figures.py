@@ -11,6 +11,9 @@ import msgspec
 from crawler.visit import LATE
 from tests.local_site import Request
 
+STAMPED = 0.15
+"""Seconds by which the site's log may stamp a request late: it is one process on a machine that others keep busy."""
+
 SHOWN = 3
 """URLs named in a sentence about many."""
 
@@ -21,13 +24,15 @@ class Figures(msgspec.Struct, kw_only=True):
     pages: URLs that the crawl must answer. seconds: from the first worker's start to the last one's end.
     kills, in_flight: workers killed, and the most pages that one of them can have fetched and not settled.
     missing_at_exit: pages not answered yet when the first worker left by itself. stalled: it had to be ended.
-    ended: what is wrong with workers' endings. requests: sent to the site, robots.txt included.
-    unfetched, unasked: URLs never fetched, and URLs fetched that should not be. refetched: fetches beyond the first.
-    busiest: the most requests that one host got in any second. rate: the most it should get. ahead: how many seconds
-    a host was ahead of its rate, at most.
-    done, dead, leases, rows, discovered: by the ledger; `leases` are pages leased or pending at the end.
-    lost, strange: URLs that are not among the merged rows as done, and those that should not be. doubled: rows of a
-    URL that has one already.
+    ended: what is wrong with workers' endings. said: what they reported of faults of their own.
+    requests: sent to the site, robots.txt included. refetched: fetches of a page beyond the first.
+    unfetched, unasked: URLs never fetched, and URLs fetched that should not be.
+    rate, busiest, ahead: requests a second to one host, as they should be at most, and as they were in the busiest
+    second; and how many seconds a host was ahead of its rate at most.
+    discovered, done, dead, leases: by the ledger; `leases` are pages leased or pending at the end.
+    swept: pages that had to be queued again because a crash had left them on no queue.
+    rows, doubled: merged rows, and those of a URL that has one already.
+    lost, strange: URLs that are not among the rows as done, and those that should not be.
     faults: sentences of `verify`.
     """
 
@@ -38,6 +43,7 @@ class Figures(msgspec.Struct, kw_only=True):
     missing_at_exit: int
     stalled: bool
     ended: list[str]
+    said: list[str]
     requests: int
     unfetched: list[str]
     unasked: list[str]
@@ -49,6 +55,7 @@ class Figures(msgspec.Struct, kw_only=True):
     done: int
     dead: int
     leases: int
+    swept: int
     rows: int
     lost: list[str]
     strange: list[str]
@@ -68,6 +75,7 @@ class Figures(msgspec.Struct, kw_only=True):
             (self.done != self.pages, f"the ledger says {self.done} done, not {self.pages}"),
             (self.dead, f"{self.dead} pages are dead letters"),
             (self.leases, f"{self.leases} pages are still leased or pending"),
+            (self.swept, f"{self.swept} pages were recorded and on no queue"),
             (self.doubled, f"{self.doubled} rows too many for their URLs"),
             (self.rows != self.discovered, f"{self.rows} rows for {self.discovered} pages discovered"),
             (
@@ -79,12 +87,13 @@ class Figures(msgspec.Struct, kw_only=True):
                 f"a host got {self.busiest} requests within a second, its rate allows {self.allowed}",
             ),
         ]
-        return [sentence for fails, sentence in wrong if fails] + self.ended + [f"verify: {f}" for f in self.faults]
+        verified = [f"verify: {fault}" for fault in self.faults]
+        return [sentence for fails, sentence in wrong if fails] + self.ended + self.said + verified
 
     @property
     def allowed(self) -> int:
-        """Requests that a host may see in any second: its turns in it, and those that used their turn late."""
-        return int(self.rate * (1 + 1 / self.rate + LATE)) + 1
+        """Requests that a host may see in any second: its turns in it, and turns before it that were used late."""
+        return int(self.rate * (1 + 1 / self.rate + LATE + STAMPED)) + 1
 
     def lines(self) -> Iterable[str]:
         """The figures for people."""
@@ -99,7 +108,7 @@ class Figures(msgspec.Struct, kw_only=True):
             f"busiest second  {self.busiest} requests to one host at a rate of {self.rate:g} "
             f"(allowed {self.allowed}); never ahead of it by more than {self.ahead * 1000:.0f} ms"
         )
-        yield f"left over       {self.leases} leases"
+        yield f"left over       {self.leases} leases, {self.swept} pages for the sweep"
         yield f"verify          {'sound' if not self.faults else f'{len(self.faults)} faults'}"
 
 

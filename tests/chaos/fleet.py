@@ -74,6 +74,10 @@ class Fleet:
         """Whether a worker has left by itself: for it the crawl is complete, or it failed."""
         return any(not (worker.alive or worker.killed or worker.told) for worker in self.workers)
 
+    def said(self) -> list[str]:
+        """Every line that a worker wrote."""
+        return [line for worker in self.workers for line in worker.log.read_text(errors="replace").splitlines()]
+
     def start(self) -> Worker:
         log = self._logs / f"worker-{len(self.workers) + 1}.log"
         with log.open("wb") as output:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ STALLED = 120.0
 
 TAIL = 0.95
 """Share of the pages after which few are left. The last fifth of the kills falls behind it."""
+
+SWEPT = re.compile(r"queued (\d+) pages again")
+"""What a worker says when it had to queue what a crash left on no queue."""
 
 LOOK = 0.02
 """Seconds between two looks at the site's log."""
@@ -119,6 +123,9 @@ def _run(place: Place, site: DemoSite, practice: Practice, folder: Path) -> Figu
     seconds = time.monotonic() - began
     status, merged = _json(place, "status"), _json(place, "merge")
     verified = _json(place, "verify", codes=(0, 1))
+    swept = _json(place, "sweep")["queued"] + sum(
+        int(found[1]) for line in fleet.said() if (found := SWEPT.search(line))
+    )
     rows = pq.read_table(io.BytesIO(place.read(merged["path"])), columns=["url", "url_key", "outcome"]).to_pylist()
     done = {site.canonical(row["url"]) for row in rows if row["outcome"] == "done"}
     requests, fetched = site.requests(), site.fetched()
@@ -130,6 +137,7 @@ def _run(place: Place, site: DemoSite, practice: Practice, folder: Path) -> Figu
         missing_at_exit=missing_at_exit,
         stalled=stalled,
         ended=[worker.fault for worker in fleet.workers if worker.fault],
+        said=[line for line in fleet.said() if "internal fault" in line],
         requests=len(requests),
         unfetched=sorted(site.truth.fetched - fetched.keys()),
         unasked=sorted(fetched.keys() - site.truth.fetched),
@@ -141,6 +149,7 @@ def _run(place: Place, site: DemoSite, practice: Practice, folder: Path) -> Figu
         done=status["done"],
         dead=status["dead"],
         leases=status["leased"] + status["pending"],
+        swept=swept,
         rows=len(rows),
         lost=sorted(site.truth.fetched - done),
         strange=sorted(done - site.truth.fetched),
