@@ -1,6 +1,6 @@
 -- End leases that are still held.
 --
--- request  time, [[N, fence, phase, at, reason, error, bytes, whether an attempt failed] …], failures kept of a page;
+-- request  time, [[N, fence, phase, at, reason, error, bytes, whether an attempt failed, again] …], failures kept;
 --          phase 5 (delayed) says "again at"
 -- ARGV[2]  digests of the pages
 -- returns  "1" settled or "0" lost, a character a lease
@@ -39,7 +39,7 @@ local function note_failure(number, digest, reason, error)
 end
 
 for index, ending in ipairs(request[2]) do
-  local number, fence, phase, at, reason, error, size, failed = unpack(ending)
+  local number, fence, phase, at, reason, error, size, failed, again = unpack(ending)
   local digest = digest_at(index)
   local crawl = crawl_of(number)
   local page = crawl and held(number, digest, fence)
@@ -50,7 +50,8 @@ for index, ending in ipairs(request[2]) do
       page.failures = math.min(page.failures + 1, MOST)
       note_failure(number, digest, reason, error)
     end
-    page.phase, page.holder, page.receives, page.reason = phase, NOBODY, 0, phase ~= DELAYED and reason or ""
+    page.phase, page.holder, page.reason = phase, NOBODY, phase ~= DELAYED and reason or ""
+    page.receives = again and 1 or 0
     if phase ~= DELAYED then
       save_page(number, digest, page)
       changes[SUMS[phase]] = changes[SUMS[phase]] + 1

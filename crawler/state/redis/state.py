@@ -112,6 +112,7 @@ class RedisState:
                 records.words(verdict.error)[:ERROR_LENGTH],
                 verdict.bytes,
                 verdict.ending in _FAILED,
+                verdict.again,
             )
             for lease, verdict in endings
         ]
