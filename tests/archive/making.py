@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
-from warcio.recordloader import ArcWarcRecord  # type: ignore[import-untyped]
+from warcio.archiveiterator import ArchiveIterator
+from warcio.recordloader import ArcWarcRecord
 
 from crawler import urls
 from crawler.archive.archive import Archive, Location

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
-from warcio.recordloader import ArcWarcRecord  # type: ignore[import-untyped]
+from warcio.archiveiterator import ArchiveIterator
+from warcio.recordloader import ArcWarcRecord
 
 from crawler.archive.inspection import inspect
 from crawler.archive.members import compress
