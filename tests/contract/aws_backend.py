@@ -21,7 +21,7 @@ from aiobotocore import endpoint
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from crawler.state.aws import claiming, lanes
+from crawler.state.aws import claiming, completion, lanes
 from crawler.state.aws.state import AwsState
 from crawler.state.port import CrawlState
 from tests.aws.places import Place
@@ -48,8 +48,6 @@ class AwsBackend:
         Difference.DUPLICATE_LEASE: "SQS delivers at least once, and a page sent again has two messages",
         Difference.PARTIAL_CLAIM: "SQS answers what it finds, in no order; only the lanes are in order",
         Difference.APPROXIMATE_COUNTS: "counters and queue depths are sums that a crash can leave behind",
-        Difference.OWN_LEASE: "the visibility timeout of the queues is the lease",
-        Difference.LATE_HISTORY: "the message carries them until the page ends: a failure costs no write",
         Difference.NO_RELEASE: "whose messages are in flight only SQS knows, and it does not tell",
     }
 
@@ -61,6 +59,7 @@ class AwsBackend:
         self._patches: list[Any] = [
             mock.patch.multiple(lanes, POLL=1, REST=0.5),
             mock.patch.object(claiming, "LONGEST_REST", 0.5),
+            mock.patch.object(completion, "OTHERS_MESSAGES", 0.0),
         ]
         for patch in self._patches:
             patch.start()

@@ -35,10 +35,6 @@ class Difference(StrEnum):
     """A claim may answer fewer pages than are claimable (the suite then claims again), and in no order but priority."""
     APPROXIMATE_COUNTS = "approximate-counts"
     """`counts` may lag behind and says `exact=False`; `hosts` may be 0."""
-    OWN_LEASE = "own-lease"
-    """The lease lasts as long as the state says, whatever the crawl's settings ask for or becomes of the crawl."""
-    LATE_HISTORY = "late-history"
-    """Failed attempts of a page that has not ended are not in the ledger yet."""
     NO_RELEASE = "no-release"
     """`release` answers 0; the leases expire."""
 

@@ -7,7 +7,7 @@ import pytest
 from crawler.config import CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import ERROR_LENGTH, HISTORY, Phase, Settled, dead, defer, done, retry, skipped
-from tests.contract.backends import Backend, Difference, needs
+from tests.contract.backends import Backend
 from tests.contract.words import CRAWL, lines, new_crawl, page, pages, parent, take, take_one
 
 SLACK = 1e-3
@@ -79,7 +79,6 @@ async def test_failed_attempts_are_kept_with_time_reason_and_error(backend: Back
 
 
 async def test_the_ledger_tells_of_failures_before_the_page_ends(backend: Backend) -> None:
-    needs(backend, Difference.LATE_HISTORY)
     state = await backend.open()
     await new_crawl(state, backend)
     await state.add(CRAWL, pages(1))

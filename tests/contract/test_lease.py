@@ -36,7 +36,6 @@ async def test_each_page_is_handed_out_once_while_its_lease_lives(backend: Backe
 
 
 async def test_a_lease_says_how_long_it_lasts(backend: Backend) -> None:
-    needs(backend, Difference.OWN_LEASE)
     state = await backend.open()
     await new_crawl(state, backend, lease=60.0)
     await state.add(CRAWL, pages(1))
@@ -146,6 +145,19 @@ async def test_retry_counts_an_attempt_and_defer_gives_it_back(backend: Backend)
     assert attempts == [(1, 1), (2, 1), (2, 1), (3, 1), (3, 1)]
 
 
+async def test_a_page_whose_links_may_be_recorded_comes_again_as_after_a_crash(backend: Backend) -> None:
+    state = await backend.open()
+    await new_crawl(state, backend)
+    await state.add(CRAWL, pages(1))
+    seen = []
+    for verdict in (defer(0, again=True), defer(backend.now() + 2, again=True), defer(0), done()):
+        await backend.advance(3)
+        lease = await take_one(state)
+        seen.append((lease.attempt, lease.receives))
+        await state.settle([(lease, verdict)])
+    assert seen == [(1, 1), (1, 2), (1, 2), (1, 1)]
+
+
 async def test_a_delayed_page_waits_for_its_time(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend)
@@ -173,10 +185,9 @@ async def test_a_heartbeat_keeps_a_lease(backend: Backend) -> None:
 
 
 async def test_a_claim_for_one_crawl_leaves_the_others_alone(backend: Backend) -> None:
-    needs(backend, Difference.OWN_LEASE)
     state = await backend.open()
-    await new_crawl(state, backend, "one")
-    await new_crawl(state, backend, "two")
+    await new_crawl(state, backend, "one", lease=60.0)
+    await new_crawl(state, backend, "two", lease=60.0)
     await state.add("one", pages(3))
     await state.add("two", pages(3))
     assert {lease.crawl for lease in await take(state, 6, "two")} == {"two"}

@@ -6,7 +6,7 @@ import pytest
 
 from crawler.errors import UsageError
 from crawler.model import Added, Settled, dead, done, retry
-from tests.contract.backends import Backend, Difference, needs
+from tests.contract.backends import Backend
 from tests.contract.words import CRAWL, lines, new_crawl, page, pages, parent, take, take_one
 
 
@@ -80,7 +80,6 @@ async def test_leases_of_a_purged_crawl_are_lost_for_good(backend: Backend) -> N
 
 
 async def test_a_heartbeat_tells_that_a_crawl_was_purged(backend: Backend) -> None:
-    needs(backend, Difference.OWN_LEASE)
     state, other = await backend.open(), await backend.open("other")
     await new_crawl(state, backend)
     await state.add(CRAWL, pages(3))

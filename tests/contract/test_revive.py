@@ -50,7 +50,6 @@ async def test_a_page_is_revived_once(backend: Backend) -> None:
 
 
 async def test_of_many_who_revive_one_page_exactly_one_is_told_so(backend: Backend) -> None:
-    needs(backend, Difference.DUPLICATE_LEASE)
     states = [await backend.open() if number == 0 else await backend.open(f"worker-{number}") for number in range(4)]
     await new_crawl(states[0], backend)
     leases = await given_up(states[0], 12)

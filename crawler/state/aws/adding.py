@@ -28,7 +28,7 @@ from crawler.state.aws.table import Outcome, Record, Visited
 
 
 class Unsent(msgspec.Struct, frozen=True, gc=False):
-    """A record that a failed call of ours may have made: its stamp, and whether it was counted."""
+    """A record that a failed call of ours may have made or changed: its stamp, and whether it was counted."""
 
     stamp: str
     counted: bool

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -149,6 +149,18 @@ class Crawls:
         """A crawl as it is now. Raises UsageError."""
         items = await self._aws.items([(self.table, key(crawl))])
         return self._live(crawl, items.get((self.table, key(crawl))))
+
+    async def refresh(self, crawls: Iterable[str]) -> None:
+        """Read crawls as they are now, in one request."""
+        wanted = {(self.table, key(crawl)): crawl for crawl in crawls}
+        self.renew(wanted.values(), await self._aws.items(list(wanted)))
+
+    def renew(self, crawls: Iterable[str], items: dict[tuple[str, str], Item]) -> None:
+        """Remember crawls as read: by table and pk, absent ones are absent."""
+        for crawl in crawls:
+            self.forget(crawl)
+            if (self.table, key(crawl)) in items:
+                self.note(items[self.table, key(crawl)])
 
     async def paid(self, crawl: str) -> Crawl:
         """A crawl as it is once all that this process owes it is paid. Raises UsageError."""

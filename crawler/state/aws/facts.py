@@ -167,8 +167,9 @@ def _beat(item: dict[str, Any]) -> Beat:
 
 def _fact(name: str) -> str:
     """A key DynamoDB takes whatever the name: at most 2,048 bytes."""
-    short = len(name.encode("utf-8", "replace")) <= 1_000
-    return f"#fact#{name if short else hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+    encoded = name.encode("utf-8", "surrogatepass")
+    fits = len(encoded) <= 1_000 and encoded.decode("utf-8", "replace") == name
+    return f"#fact#{name if fits else hashlib.sha256(encoded).hexdigest()}"
 
 
 def _site(run: str, site: str) -> str:

@@ -26,10 +26,11 @@ from crawler.state.aws.ticket import Ticket
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
-    """A received page: its message, and how it came."""
+    """A received page: its message, how it came, and how many attempts at it have failed."""
 
     page: Message
     received: Received
+    failures: int = 0
 
     @property
     def receives(self) -> int:
@@ -48,8 +49,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
             priority=page.priority,
             parent_url=page.parent,
             discovered_at=page.found,
-            token=Ticket(self.received.receipt, page.run, page.history).token,
-            attempt=page.failures + 1,
+            token=Ticket(self.received.receipt, page.run).token,
+            attempt=self.failures + 1,
             receives=self.receives,
             start_at=start_at,
             expires_at=self.received.expires_at,
@@ -118,10 +119,7 @@ class Intake:
             self._gates.note(gate, items.get((control, gate_key(gate))))
         unrecorded = {job.page.crawl for job in jobs if (records, job.page.pk) not in items}
         items |= await self._aws.items([(control, crawl_key(crawl)) for crawl in unrecorded - crawls])
-        for crawl in crawls | unrecorded:
-            self._crawls.forget(crawl)
-            if (control, crawl_key(crawl)) in items:
-                self._crawls.note(items[control, crawl_key(crawl)])
+        self._crawls.renew(crawls | unrecorded, items)
         pks = {job.page.pk for job in jobs}
         return {pk: record(items[records, pk]) for pk in pks if (records, pk) in items}
 
@@ -142,9 +140,9 @@ class Intake:
             if finished or double or not self._runs(job):
                 drop.append(job.received.receipt)
                 continue
-            live[page.pk] = job
             if found is None:
                 missing[page.crawl].append(page)
+            live[page.pk] = job if found is None else msgspec.structs.replace(job, failures=found.attempts)
         for crawl, pages in missing.items():
             # Neither an add nor a seed recorded it: the message came from a dead-letter queue or a backup.
             if (seen := self._crawls.seen(crawl)) is not None:

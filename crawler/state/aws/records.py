@@ -28,9 +28,8 @@ LETTERS = {phase: letter for letter, phase in PHASES.items()}
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One page on a queue, complete enough to be fetched without a read. `digest` is in hex, `found` Unix seconds.
 
-    `run` tells crawls of one name apart: a name may be used again after a purge. `failures` counts failed attempts,
-    `history` tells of the latest; `lost` counts how often an earlier copy of this message was handed out and not
-    settled. `not_before` is for waits longer than a queue can delay.
+    `run` tells crawls of one name apart: a name may be used again after a purge. `lost` counts how often an earlier
+    copy of this message was handed out and not settled. `not_before` is for waits longer than a queue can delay.
     """
 
     crawl: str
@@ -42,8 +41,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: Priority
     parent: str
     found: float
-    failures: int = 0
-    history: tuple[Failure, ...] = ()
     lost: int = 0
     not_before: float = 0.0
 

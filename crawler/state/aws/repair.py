@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from crawler.model import Phase
+from crawler.state.aws.adding import Unsent
 from crawler.state.aws.completion import SWEPT_AT_ONCE
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.dead_letters import DeadLetters
@@ -19,6 +20,9 @@ from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.table import Record, Visited
 
 log = logging.getLogger(__name__)
+
+ABANDONED = 60.0
+"""Seconds after which a revival without its message counts as abandoned by a process that died."""
 
 
 class Repair:
@@ -32,38 +36,53 @@ class Repair:
         scope: Scope,
         requeue: Requeue,
         dead_letters: DeadLetters,
+        clock: Callable[[], float],
     ) -> None:
         self._queues, self._visited, self._crawls, self._scope = queues, visited, crawls, scope
-        self._requeue, self._dead_letters = requeue, dead_letters
+        self._requeue, self._dead_letters, self._clock = requeue, dead_letters, clock
         self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
-        self._uncounted: dict[str, str] = {}
+        self._unsent: dict[str, Unsent] = {}
 
     async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
         """Make dead pages claimable again, each from its time on; False for one that is not dead.
 
             record pending, its message owed -> counters, crawl open -> send -> record: message sent
 
-        If the process dies before the last step, the page still counts as dead for whoever lists the dead or revives
-        it: then its message is sent, perhaps a second time. A sweep sends it too.
+        Of many who revive a page one is told so. If the process dies before the last step, the page still counts as
+        dead for whoever lists the dead; a minute later it can be revived as such. A sweep sends its message too.
         """
         seen = await self._crawls.read(crawl)
         times = {page_key(crawl, seen.run, digest): at for digest, at in reversed(pages)}
-        records = await self._visited.read(list(times))
-        stamp = f"{self._process}-{next(self._calls)}"
-        dead = {pk: times[pk] for pk, entry in records.items() if entry.phase is Phase.DEAD}
-        self._uncounted |= dict.fromkeys(dead, stamp)
-        await self._visited.revive(dead, stamp)
-        records = await self._visited.read(list(times))
-        revived = {pk: entry for pk, entry in records.items() if entry.phase is Phase.PENDING and entry.revived}
-        if revived:
-            # What an earlier call of ours revived and could not count is known by that call's stamp.
-            mine = [pk for pk, entry in revived.items() if self._uncounted.get(pk) == entry.stamp]
-            self._crawls.owe(seen.key, dead=-len(mine))
-            for pk in mine:
-                del self._uncounted[pk]
-            await self._crawls.pay(seen.key, reopen=True)
-            await self._requeue.send(seen, list(revived.values()))
-        return [revived.pop(page_key(crawl, seen.run, digest), None) is not None for digest, _ in pages]
+        now, stamp = self._clock(), f"{self._process}-{next(self._calls)}"
+        known = await self._visited.read(list(times))
+        dead = {pk: times[pk] for pk, entry in known.items() if entry.phase is Phase.DEAD}
+        try:
+            await self._visited.revive(dead, stamp, now)
+            left = [entry for entry in known.values() if _owed(entry) and entry.ended < now - ABANDONED]
+            await self._visited.take_over(left, stamp, now)
+            known = await self._visited.read(list(times))
+        except BaseException:
+            self._unsent |= {pk: Unsent(stamp, counted=False) for pk in dead}
+            raise
+        # What an earlier call of ours revived and could not send is known by that call's stamp.
+        adopted = {pk: self._unsent.pop(pk) for pk, entry in known.items() if self._ours(entry)}
+        mine = {
+            pk: known[pk] for pk, entry in known.items() if _owed(entry) and (entry.stamp == stamp or pk in adopted)
+        }
+        uncounted = [pk for pk in mine if (not adopted[pk].counted if pk in adopted else pk in dead)]
+        if mine:
+            self._crawls.owe(seen.key, dead=-len(uncounted))
+            try:
+                await self._crawls.pay(seen.key, reopen=True)
+                await self._requeue.send(seen, list(mine.values()))
+            except BaseException:
+                self._unsent |= {pk: Unsent(entry.stamp, counted=True) for pk, entry in mine.items()}
+                raise
+        return [mine.pop(page_key(crawl, seen.run, digest), None) is not None for digest, _ in pages]
+
+    def _ours(self, entry: Record) -> bool:
+        unsent = self._unsent.get(entry.pk)
+        return unsent is not None and unsent.stamp == entry.stamp
 
     async def sweep(self, crawl: str) -> int:
         """Queue again what is recorded as pending and on no queue; answers how many.
@@ -120,3 +139,8 @@ class Repair:
         if run:
             await self._visited.drop(crawl, run)
             await self._scope.drop(crawl, run)
+
+
+def _owed(entry: Record) -> bool:
+    """Whether the record is a revived page's whose message has perhaps not been sent."""
+    return entry.phase is Phase.PENDING and entry.revived > 0

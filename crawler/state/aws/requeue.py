@@ -18,7 +18,7 @@ class Requeue:
         self._visited, self._adding = visited, adding
 
     async def send(self, crawl: Crawl, records: Sequence[Record]) -> None:
-        """Queue pages of one crawl: with their history, with all their attempts, not before a revival's time."""
+        """Queue pages of one crawl: not before a revival's time."""
         parents = {entry.pk: f"{crawl.key}#{entry.parent}" for entry in records if entry.parent}
         above = await self._visited.read(list(parents.values()))
         messages = []
@@ -40,6 +40,5 @@ def _message(crawl: Crawl, entry: Record, parent: str) -> Message:
         priority=Priority(entry.priority),
         parent=parent,
         found=entry.found,
-        history=entry.history,
         not_before=entry.revived / 1_000_000,
     )

@@ -1,6 +1,7 @@
 """Settle: the outcome first, the message last.
 
-    record finished -> counters -> (retry, defer: send the next message) -> delete the message
+    record finished -> counters -> delete the message
+    record the failed attempt (retry) -> send the next message (retry, defer) -> delete the message
 
 If the process dies between any two, the message comes back: a finished page's is deleted unfetched, an unfinished one
 is fetched again. If only a request fails, the caller repeats: what was done is recognised by its stamp, and is done,
@@ -11,17 +12,15 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
-from crawler.errors import UsageError
-from crawler.model import FINISHED, Ending, Failure, Lease, Phase, Settled, Verdict
+from crawler.model import FINISHED, Ending, Lease, Phase, Settled, Verdict
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
 from crawler.state.aws.records import Message, failed
-from crawler.state.aws.table import Outcome, Visited
+from crawler.state.aws.table import Outcome, Record, Visited
 from crawler.state.aws.ticket import pk, ticket
 
 FAILED = frozenset({Ending.RETRY, Ending.DEAD})
@@ -77,13 +76,8 @@ class Settling:
 
     async def _purged(self, leases: Sequence[Lease]) -> set[str]:
         """Tokens of leases whose crawl was purged, also if it has begun anew."""
-        gone: set[str] = set()
-        for lease in leases:
-            with suppress(UsageError):
-                if (await self._crawls.known(lease.crawl)).run == ticket(lease).run:
-                    continue
-            gone.add(lease.token)
-        return gone
+        await self._crawls.refresh({lease.crawl for lease in leases})
+        return {lease.token for lease in leases if not self._crawls.runs(lease.crawl, ticket(lease).run)}
 
     async def _change(self, leases: Sequence[Lease], *, gone: bool = False) -> set[str]:
         """Make leases last from now on; tokens of those that the queue refused (`gone`: as another's by now)."""
@@ -111,7 +105,10 @@ class Settling:
     async def _finish(self, endings: Sequence[Ended]) -> set[str]:
         """Record outcomes and count them; tokens of those that were the first."""
         now = self._clock()
-        results = await self._visited.finish([_outcome(lease, verdict, now) for lease, verdict in endings], now)
+        dead = [pk(lease) for lease, verdict in endings if verdict.ending is Ending.DEAD]
+        records = await self._visited.read(dead)
+        outcomes = [_outcome(lease, verdict, records.get(pk(lease)), now) for lease, verdict in endings]
+        results = await self._visited.finish(outcomes, now)
         won = [ended for ended, result in zip(endings, results, strict=True) if result]
         for lease, verdict in won:
             stamp = ticket(lease).stamp
@@ -126,19 +123,15 @@ class Settling:
         """Send the next message of pages that are to be fetched again; tokens of those that had not finished."""
         now = self._clock()
         records = await self._visited.read([pk(lease) for lease, _ in endings])
-        passed: set[str] = set()
-        sending: list[Ended] = []
-        for lease, verdict in endings:
-            found = records.get(pk(lease))
-            if found is None or found.phase is not Phase.PENDING:
-                continue
-            passed.add(lease.token)
-            if ticket(lease).stamp not in self._begun:
-                sending.append((lease, verdict))
-                self._lanes.wake(lease.priority)
-        await self._queues.send([outgoing(_next(lease, verdict, now), verdict.at, now) for lease, verdict in sending])
+        live = [ended for ended in endings if (found := records.get(pk(ended[0]))) and found.phase is Phase.PENDING]
+        sending = [ended for ended in live if ticket(ended[0]).stamp not in self._begun]
+        outcomes = [_outcome(lease, verdict, records[pk(lease)], now) for lease, verdict in sending]
+        await self._visited.fail([outcome for outcome in outcomes if outcome.failed])
+        for lease, _ in sending:
+            self._lanes.wake(lease.priority)
+        await self._queues.send([outgoing(_next(lease, verdict), verdict.at, now) for lease, verdict in sending])
         self._begun |= {ticket(lease).stamp for lease, _ in sending}
-        return passed
+        return {lease.token for lease, _ in live}
 
     def _end(self, stamp: str) -> None:
         self._begun.discard(stamp)
@@ -151,20 +144,15 @@ def _run(lease: Lease) -> str:
     return f"{lease.crawl}#{ticket(lease).run}"
 
 
-def _failures(lease: Lease, verdict: Verdict, now: float) -> tuple[int, tuple[Failure, ...]]:
-    """How many attempts have failed after this ending, and the latest of them."""
-    before = ticket(lease).failures
-    if verdict.ending in FAILED:
-        return lease.attempt, failed(before, now, verdict)
-    return lease.attempt - 1, before
+def _outcome(lease: Lease, verdict: Verdict, found: Record | None, now: float) -> Outcome:
+    """What to write for an ending. Its failed attempt is counted once, also when it is written a second time."""
+    stamp = ticket(lease).stamp
+    if verdict.ending not in FAILED or found is None or found.stamp == stamp:
+        return Outcome(pk(lease), verdict, stamp)
+    return Outcome(pk(lease), verdict, stamp, (found.attempts + 1, failed(found.history, now, verdict)))
 
 
-def _outcome(lease: Lease, verdict: Verdict, now: float) -> Outcome:
-    return Outcome(pk(lease), verdict, ticket(lease).stamp, *_failures(lease, verdict, now))
-
-
-def _next(lease: Lease, verdict: Verdict, now: float) -> Message:
-    failures, history = _failures(lease, verdict, now)
+def _next(lease: Lease, verdict: Verdict) -> Message:
     return Message(
         crawl=lease.crawl,
         run=ticket(lease).run,
@@ -175,6 +163,5 @@ def _next(lease: Lease, verdict: Verdict, now: float) -> Message:
         priority=lease.priority,
         parent=lease.parent_url,
         found=lease.discovered_at,
-        failures=failures,
-        history=history,
+        lost=1 if verdict.again else 0,
     )

@@ -72,7 +72,7 @@ class AwsState:
         requeue = Requeue(self._visited, self._adding)
         dead_letters = DeadLetters(queues, intake, self._settling, clock)
         self._completion = Completion(queues, self._visited, self._crawls, requeue, dead_letters)
-        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, dead_letters)
+        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, dead_letters, clock)
 
     @classmethod
     async def open(

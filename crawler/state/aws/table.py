@@ -20,11 +20,15 @@ _ENDED = {Ending.DONE: Phase.DONE, Ending.SKIPPED: Phase.SKIPPED, Ending.DEAD: P
 
 _COLUMNS = ("pk", "url", "gate", "depth", "priority", "parent", "found", "phase", "reason", "stamp")
 
+QUEUED: dict[str, Item] = {"revived": n(0), "reason": s(""), "error": s("")}
+"""Changes to a page that was dead once its message has been sent."""
+
 _failures = msgspec.json.Decoder(tuple[Failure, ...])
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A visited item. `parent` is the digest of the page that added it in hex, "" for a seed.
+    """A visited item. `parent` is the digest of the page that added it in hex, "" for a seed. `attempts` are those that
+    failed, `history` tells of the latest of them. `ended` (Unix seconds) is when the page ended or was revived.
 
     `stamp` names the call or the lease that wrote last: an insert or an ending whose answer was lost and that was
     therefore sent twice finds its own stamp, and knows that it was the writer. `revived`, when not 0, is the time
@@ -45,6 +49,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     attempts: int = 0
     history: tuple[Failure, ...] = ()
     revived: int = 0
+    ended: float = 0.0
 
     @property
     def digest(self) -> bytes:
@@ -52,35 +57,21 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How a page ends. `attempts` are those that failed, `history` tells of the latest of them."""
+    """How a page ends, or an attempt at it. `failed`, for a failed attempt: how many have, and the latest of them."""
 
     pk: str
     verdict: Verdict
     stamp: str
-    attempts: int = 0
-    history: tuple[Failure, ...] = ()
+    failed: tuple[int, tuple[Failure, ...]] | None = None
 
 
 class Visited:
-    """Insert-if-absent, finish-if-pending, read and scan, in batches."""
+    """Insert-if-absent, change-if-pending, read and scan, in batches."""
 
     def __init__(self, aws: Aws, table: str) -> None:
         self._aws, self.table = aws, table
         columns = ", ".join(f"'{name}': ?" for name in _COLUMNS)
         self._insert = f'INSERT INTO "{table}" VALUE {{{columns}}}'
-        # Values are parameters; the table's name comes from the state's own address.
-        self._finish = (
-            f'UPDATE "{table}" SET "phase"=? SET "reason"=? SET "error"=? SET "attempts"=? SET "history"=? '  # noqa: S608
-            'SET "ended"=? SET "stamp"=? WHERE "pk"=? AND "phase"=\'p\''
-        )
-        self._revive = (
-            f'UPDATE "{table}" SET "phase"=\'p\' SET "attempts"=0 SET "revived"=? SET "stamp"=? '  # noqa: S608
-            'WHERE "pk"=? AND "phase"=\'x\''
-        )
-        self._queued = (
-            f'UPDATE "{table}" SET "revived"=0 SET "reason"=\'\' SET "error"=\'\' '  # noqa: S608
-            'WHERE "pk"=? AND "phase"=\'p\' AND "stamp"=?'
-        )
 
     async def read(self, pks: Sequence[str]) -> dict[str, Record]:
         """Records by pk; absent ones are absent."""
@@ -94,42 +85,58 @@ class Visited:
 
     async def finish(self, outcomes: Sequence[Outcome], now: float) -> list[bool]:
         """End pending pages. False: it had ended before, by another stamp, or is gone."""
-        statements = [
-            {
-                "Statement": self._finish,
-                "Parameters": [
-                    s(LETTERS[_ENDED[outcome.verdict.ending]]),
-                    s(clipped(outcome.verdict.reason, 60)),
-                    s(clipped(outcome.verdict.error, 300)),
-                    n(outcome.attempts),
-                    s(msgspec.json.encode(outcome.history).decode() if outcome.history else ""),
-                    n(micros(now)),
-                    s(outcome.stamp),
-                    s(outcome.pk),
-                ],
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        statements = []
+        for outcome in outcomes:
+            verdict = outcome.verdict
+            changes = {
+                "phase": s(LETTERS[_ENDED[verdict.ending]]),
+                "reason": s(clipped(verdict.reason, 60)),
+                "error": s(clipped(verdict.error, 300)),
+                "ended": n(micros(now)),
+                "stamp": s(outcome.stamp),
             }
-            for outcome in outcomes
-        ]
+            statements.append(self._update({**changes, **_failed(outcome)}, outcome.pk, "p"))
         errors = await self._aws.statements(statements)
         return [
             not error or text(error.get("Item", {}), "stamp") == outcome.stamp
             for error, outcome in zip(errors, outcomes, strict=True)
         ]
 
-    async def revive(self, times: dict[str, float], stamp: str) -> None:
+    async def fail(self, outcomes: Sequence[Outcome]) -> None:
+        """Write failed attempts of pages that are to be tried again; pages that have ended stay as they are."""
+        await self._aws.statements(
+            [
+                self._update({**_failed(outcome), **QUEUED, "stamp": s(outcome.stamp)}, outcome.pk, "p")
+                for outcome in outcomes
+            ]
+        )
+
+    async def revive(self, times: dict[str, float], stamp: str, now: float) -> None:
         """Make dead pages, given by pk, pending again from a time on, with all their attempts. Others stay."""
-        statements = [
-            {"Statement": self._revive, "Parameters": [n(max(1, micros(at))), s(stamp), s(pk)]}
-            for pk, at in times.items()
-        ]
-        await self._aws.statements(statements)
+        again: dict[str, Item] = {"phase": s("p"), "attempts": n(0), "ended": n(micros(now)), "stamp": s(stamp)}
+        await self._aws.statements(
+            [self._update({**again, "revived": n(max(1, micros(at)))}, pk, "x") for pk, at in times.items()]
+        )
+
+    async def take_over(self, records: Sequence[Record], stamp: str, now: float) -> None:
+        """Make another's revivals one's own, where they are still as read."""
+        mine: dict[str, Item] = {"ended": n(micros(now)), "stamp": s(stamp)}
+        await self._aws.statements([self._update(mine, entry.pk, "p", entry.stamp) for entry in records])
 
     async def queued(self, records: Sequence[Record]) -> None:
-        """Note that revived pages have their message; one that somebody has written since stays as it is."""
-        await self._aws.statements(
-            [{"Statement": self._queued, "Parameters": [s(entry.pk), s(entry.stamp)]} for entry in records]
-        )
+        """Note that revived pages have their message; those that somebody has written since stay as they are."""
+        await self._aws.statements([self._update(QUEUED, entry.pk, "p", entry.stamp) for entry in records])
+
+    def _update(self, changes: dict[str, Item], pk: str, phase: str, stamp: str = "") -> dict[str, Any]:
+        """A statement that changes an item in this phase, and with this stamp if one is given."""
+        # Values are parameters; the table's name comes from the state's own address.
+        setting = " ".join(f'SET "{name}"=?' for name in changes)
+        where = ' AND "stamp"=?' if stamp else ""
+        return {
+            "Statement": f'UPDATE "{self.table}" {setting} WHERE "pk"=? AND "phase"=?{where}',
+            "Parameters": [*changes.values(), s(pk), s(phase), *([s(stamp)] if stamp else [])],
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
 
     async def drop(self, crawl: str, run: str) -> None:
         """Delete the records of a crawl's run, and of those before it. Reads the whole table."""
@@ -169,6 +176,13 @@ def new(crawl: str, run: str, page: Page, found: float, stamp: str) -> Record:
     )
 
 
+def _failed(outcome: Outcome) -> dict[str, Item]:
+    if outcome.failed is None:
+        return {}
+    attempts, history = outcome.failed
+    return {"attempts": n(attempts), "history": s(msgspec.json.encode(history).decode())}
+
+
 def record(item: Item) -> Record:
     return Record(
         pk=text(item, "pk"),
@@ -185,6 +199,7 @@ def record(item: Item) -> Record:
         attempts=number(item, "attempts"),
         history=_history(text(item, "history")),
         revived=number(item, "revived"),
+        ended=number(item, "ended") / 1_000_000,
     )
 
 

@@ -6,24 +6,20 @@ import hashlib
 
 import msgspec
 
-from crawler.model import Failure, Lease
+from crawler.model import Lease
 from crawler.state.aws.records import page_key
-
-_failures = msgspec.json.Decoder(tuple[Failure, ...])
 
 
 class Ticket(msgspec.Struct, frozen=True, gc=False):
     """`receipt` is the message's on its queue. `run` is the crawl's, so that a lease of a crawl that was purged ends
-    nothing of a later crawl of that name. `failures` came with the message, and go on with the next."""
+    nothing of a later crawl of that name."""
 
     receipt: str
     run: str
-    failures: tuple[Failure, ...] = ()
 
     @property
     def token(self) -> str:
-        history = msgspec.json.encode(self.failures).decode() if self.failures else ""
-        return f"{self.receipt} {self.run} {history}"
+        return f"{self.run} {self.receipt}"
 
     @property
     def stamp(self) -> str:
@@ -33,8 +29,8 @@ class Ticket(msgspec.Struct, frozen=True, gc=False):
 
 def ticket(lease: Lease) -> Ticket:
     """Read a lease's token."""
-    receipt, run, history = lease.token.split(" ", 2)
-    return Ticket(receipt, run, _failures.decode(history) if history else ())
+    run, _, receipt = lease.token.partition(" ")
+    return Ticket(receipt, run)
 
 
 def pk(lease: Lease) -> str:
