@@ -176,8 +176,8 @@ class PageState(msgspec.Struct, frozen=True, gc=False):
     """One line of the ledger, as `CrawlState.ledger` yields it.
 
     `reason` and `error` are those of a skipped or dead page. `failures` are its latest failed attempts, oldest first
-    (at most HISTORY), `attempts` counts all of them. `parent` is the digest of the page it was found on, None for a
-    seed.
+    (at most HISTORY); `attempts` counts those since the page was found or revived. `parent` is the digest of the page
+    it was found on, None for a seed.
     """
 
     digest: bytes
