@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from typing import Any
 
+import msgspec
+
 from crawler.model import Page, Parent, Priority
+from crawler.state.aws.records import Message, encode
 from crawler.urls import digest, gate_name, hostname, site_name
 from tests.emulator import Emulator
 
@@ -65,6 +69,23 @@ class Place:
             self.sqs.delete_queue(QueueUrl=self.url(queue))
         for table in (self.table, self.control):
             self.dynamodb.delete_table(TableName=table)
+
+
+def copy_of(place: Place, url: str, **more: object) -> str:
+    """The body of a second message of a page of crawl `c`, or of another crawl given with its run."""
+    seed = page(url)
+    message = Message(
+        crawl="c",
+        run=place.run("c"),
+        url=url,
+        digest=seed.digest.hex(),
+        gate=seed.gate,
+        depth=0,
+        priority=Priority.NORMAL,
+        parent="",
+        found=time.time(),
+    )
+    return encode(msgspec.structs.replace(message, **more))
 
 
 def page(

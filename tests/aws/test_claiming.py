@@ -6,34 +6,15 @@ import asyncio
 import itertools
 import time
 
-import msgspec
 import pytest
 
 from crawler.config import CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import Added, CrawlRecord, Priority, Settled, defer, done, retry
 from crawler.state.aws import claiming
-from crawler.state.aws.records import Message, encode
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
-from tests.aws.places import Place, page, pages
-
-
-def copy_of(place: Place, url: str, **more: object) -> str:
-    """The body of a second message of a page of crawl `c`."""
-    seed = page(url)
-    message = Message(
-        crawl="c",
-        run=place.run("c"),
-        url=url,
-        digest=seed.digest.hex(),
-        gate=seed.gate,
-        depth=0,
-        priority=Priority.NORMAL,
-        parent="",
-        found=time.time(),
-    )
-    return encode(msgspec.structs.replace(message, **more))
+from tests.aws.places import Place, copy_of, page, pages
 
 
 async def test_a_second_message_of_a_finished_page_is_deleted_unfetched(state: AwsState, place: Place) -> None:

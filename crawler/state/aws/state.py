@@ -38,6 +38,7 @@ from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.settling import Settling
 from crawler.state.aws.table import Visited
+from crawler.state.exact import exact_only
 
 SHORTEST = 5
 """Seconds of the shortest lease that a crawl's settings can hold."""
@@ -70,9 +71,9 @@ class AwsState:
         self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, aside, clock)
         self._settling = Settling(queues, lanes, self._visited, self._crawls, held, clock)
         requeue = Requeue(self._visited, self._adding)
-        dead_letters = DeadLetters(queues, intake, self._settling, clock)
-        self._completion = Completion(queues, self._visited, self._crawls, requeue, dead_letters)
-        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, dead_letters, clock)
+        self._dead_letters = DeadLetters(queues, intake, self._settling, clock)
+        self._completion = Completion(queues, self._visited, self._crawls, requeue, self._dead_letters)
+        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, self._dead_letters, clock)
 
     @classmethod
     async def open(
@@ -108,12 +109,14 @@ class AwsState:
     # ---------------------------------------------------------------- crawls
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
+        exact_only(crawl.settings)
         return await self._crawls.create(msgspec.structs.replace(crawl, settings=self._with_lease(crawl.settings)))
 
     async def crawls(self) -> list[CrawlRecord]:
         return await self._crawls.all()
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        exact_only(settings)
         await self._crawls.amend(crawl, self._with_lease(settings))
 
     def _with_lease(self, settings: CrawlSettings) -> CrawlSettings:
@@ -196,6 +199,8 @@ class AwsState:
         seen = await self._crawls.read(crawl)
         if phase is Phase.LEASED:
             return  # which pages are leased only the queues know
+        if phase is Phase.DEAD:
+            await self._dead_letters.try_to_drain()  # one place to look
         async with aclosing(self._visited.scan(seen.key, phase)) as entries:
             async for entry in entries:
                 line = table.state(entry)
