@@ -10,11 +10,12 @@ import pytest
 
 from crawler.config import CrawlSettings
 from crawler.errors import UsageError
-from crawler.model import Added, CrawlRecord, Priority, Settled, defer, done, retry
+from crawler.model import Added, CrawlRecord, Lease, Priority, Settled, defer, done, retry
 from crawler.state.aws import claiming
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
 from tests.aws.places import Place, copy_of, page, pages
+from tests.aws.proxy import Proxy
 
 
 async def test_a_second_message_of_a_finished_page_is_deleted_unfetched(state: AwsState, place: Place) -> None:
@@ -203,3 +204,44 @@ async def test_a_defer_gives_the_attempt_back_and_a_duplicate_in_a_settlement_is
     (lease,) = await state.claim(5)
     assert await state.settle([(lease, defer(0.0)), (lease, defer(0.0))]) == [Settled.SETTLED, Settled.SETTLED]
     assert place.depth() == (1, 0, 0)
+
+
+async def test_a_crawls_own_lease_is_given_to_what_was_received_in_one_more_request(opening: Open) -> None:
+    state = await opening(lease=600.0)
+    await state.add("c", pages(5))
+    before = state.requests.copy()
+    leases = await state.claim(5)
+    assert {round(lease.expires_at - time.time(), -1) for lease in leases} == {600}
+    assert (state.requests - before)["sqs.ChangeMessageVisibilityBatch"] == 1
+
+
+async def test_the_queues_own_lease_costs_no_request_and_is_in_the_record(opening: Open) -> None:
+    state = await opening()
+    assert [crawl.settings.lease for crawl in await state.crawls()] == [30.0]
+    await state.add("c", pages(5))
+    leases = await state.claim(5)
+    assert {round(lease.expires_at - time.time(), -1) for lease in leases} == {30}
+    assert "sqs.ChangeMessageVisibilityBatch" not in state.requests
+    await state.amend("c", CrawlSettings(rate=0.0))
+    assert [crawl.settings.lease for crawl in await state.crawls()] == [30.0]
+
+
+async def test_a_lease_shorter_than_the_queues_is_over_when_it_says(opening: Open) -> None:
+    one, two = await opening("one", lease=5.0), await opening("two")
+    await one.add("c", pages(1))
+    (first,) = await one.claim(5)
+    again: list[Lease] = []
+    while not again and time.time() < first.expires_at + 5:
+        again = await two.claim(5)
+    assert [lease.receives for lease in again] == [2]
+    assert time.time() >= first.expires_at
+    assert await one.settle([(first, done(1))]) == [Settled.LOST]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_leases_that_could_not_be_changed_last_as_long_as_the_queues(proxy: Proxy, opening: Open) -> None:
+    state = await opening(lease=600.0)
+    await state.add("c", pages(3))
+    proxy.drop("ChangeMessageVisibilityBatch", times=10)
+    leases = await state.claim(5)
+    assert {round(lease.expires_at - time.time(), -1) for lease in leases} == {30}

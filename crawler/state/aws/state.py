@@ -181,7 +181,7 @@ class AwsState:
             discovered=seen.discovered,
             done=seen.done,
             skipped=seen.skipped,
-            dead=seen.dead,
+            dead=max(seen.dead, 0),  # a revival whose answer was lost may have been counted twice
             bytes=seen.bytes,
             hosts=seen.hosts,
         )
