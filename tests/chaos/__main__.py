@@ -50,8 +50,8 @@ def passes(name: str, practice: Practice) -> bool:
     folder = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-"))
     try:
         figures = practise(BACKENDS[name], practice, folder)
-    except pytest.skip.Exception as missing:
-        failures = [str(missing)]
+    except (pytest.skip.Exception, AssertionError) as error:  # a service is missing, a command failed
+        failures = [str(error)]
     else:
         failures = figures.failures(practice.kills)
         for line in figures.lines():

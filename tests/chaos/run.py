@@ -74,6 +74,7 @@ class _Progress:
         with self._log.open("rb") as log:
             log.seek(self._at)
             new = log.read()
+        new = new[: new.rfind(b"\n") + 1]  # the last line may be half written
         before = len(self._seen)
         for line in new.splitlines():
             _, host, _, target = line.split(b" ", 3)
