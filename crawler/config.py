@@ -23,6 +23,10 @@ LEASE = 120.0
 
 Scope = Literal["host", "domain", "any"]
 PaceBy = Literal["domain", "host"]
+Dedup = Literal["exact", "bloom"]
+
+FALSE_POSITIVES = 1e-6
+"""Of the new URLs, the part that `dedup` bloom takes for known: such a page is not fetched."""
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -31,6 +35,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one crawl.
 
     rate: requests per second to one host over the whole fleet; 0 = no limit.
+    dedup: bloom = done and skipped pages lose their record and are known by a Bloom filter, to save memory.
     max_time, lease: seconds. max_body: decoded bytes kept of one page. lease: None = the state's own.
     """
 
@@ -50,6 +55,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool = False
     lease: Annotated[float, msgspec.Meta(ge=5, le=12 * 3600)] | None = None
     max_attempts: Count = 4
+    dedup: Dedup = "exact"
 
     @property
     def interval(self) -> float:

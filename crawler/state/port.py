@@ -46,7 +46,8 @@ class CrawlState(Protocol):
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
         """Write a crawl's record unless one with its id exists; return what is stored.
 
-        A lease of None in its settings is the state's own: a backend whose queue has one fills it in.
+        A lease of None in its settings is the state's own: a backend whose queue has one fills it in. A `dedup` that
+        the state has not: UsageError, and nothing is written.
         """
         ...
 
@@ -55,7 +56,10 @@ class CrawlState(Protocol):
         ...
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
-        """Replace a crawl's settings. Workers follow within half a minute. Unknown crawl: UsageError."""
+        """Replace a crawl's settings. Workers follow within half a minute.
+
+        Unknown crawl, or another `dedup`: UsageError, and nothing is written.
+        """
         ...
 
     # ---------------------------------------------------------------- visited set and frontier
@@ -64,7 +68,8 @@ class CrawlState(Protocol):
         """Insert each page that is absent and queue it; atomic per page.
 
         NEW: inserted now and, when this returns, in the frontier (or, with `skip`, counted as skipped).
-        KNOWN: was there; never resets a page, whatever its phase.
+        KNOWN: was there; never resets a page, whatever its phase. With `dedup` bloom once in a million also for one
+        that was not there.
         AGAIN: was there, and this same parent (or, for a seed, a seed) had inserted it. When the parent was
         redelivered, or the page is a seed, a page that was recorded but perhaps not queued is queued again; a page
         too many on a queue is harmless.
@@ -163,7 +168,7 @@ class CrawlState(Protocol):
     def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
         """Every page of a crawl (in one phase, or in any), in no order. May read all of it; for `verify` and `dead`.
 
-        Unknown crawl: UsageError.
+        A crawl with `dedup` bloom lists no done or skipped page whose record has left. Unknown crawl: UsageError.
         """
         ...
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from crawler.config import CrawlSettings
 from crawler.errors import StateUnavailable
 from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict, defer
+from crawler.state.exact import exact_only
 from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, ledger, purging, records, repair
 from crawler.state.sqlite.database import Database, snapshot
 
@@ -45,12 +46,14 @@ class SqliteState:
         return self._database.folder
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
+        exact_only(crawl.settings)
         return await self._database.write(lambda db: records.create(db, crawl), durable=True)
 
     async def crawls(self) -> list[CrawlRecord]:
         return await self._database.read(records.every)
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        exact_only(settings)
         await self._database.write(lambda db: records.amend(db, self._clock(), crawl, settings), durable=True)
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
