@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from crawler.model import Added, Page, Parent
+from crawler.state.seen import SeenPages
 from crawler.state.sqlite import lanes, records
 from crawler.state.sqlite.records import PENDING, SKIPPED
 
@@ -14,34 +15,9 @@ SEED = 0
 """`page.parent` of a page without one."""
 
 _LOOKED_UP_AT_ONCE = 64
-_REMEMBERED = 1 << 16
 
-
-class Seen:
-    """The pages that this process has lately found in the visited set, with their parents.
-
-    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent,
-    so this cannot be wrong; only what an earlier transaction committed may be put in. Bounded: the older half of
-    what is remembered goes when the newer is full.
-    """
-
-    def __init__(self) -> None:
-        self._new: dict[tuple[int, bytes], int] = {}
-        self._old: dict[tuple[int, bytes], int] = {}
-
-    def get(self, crawl: int, digest: bytes) -> int | None:
-        """The page's parent; None when the page is not remembered."""
-        key = (crawl, digest)
-        parent = self._new.get(key)
-        if parent is None and (parent := self._old.get(key)) is not None:
-            self.put(crawl, digest, parent)
-        return parent
-
-    def put(self, crawl: int, digest: bytes, parent: int) -> None:
-        """Remember a page."""
-        if len(self._new) >= _REMEMBERED:
-            self._old, self._new = self._new, {}
-        self._new[crawl, digest] = parent
+Seen = SeenPages[tuple[int, bytes], int]
+"""Crawl and digest of a page, and its `page.parent`."""
 
 
 def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], seen: Seen) -> list[Added]:
@@ -100,7 +76,7 @@ def _parents(db: sqlite3.Connection, crawl: int, digests: Collection[bytes], see
     found: dict[bytes, int] = {}
     asked: list[bytes] = []
     for digest in digests:
-        parent = seen.get(crawl, digest)
+        parent = seen.get((crawl, digest))
         if parent is None:
             asked.append(digest)
         else:
@@ -111,7 +87,7 @@ def _parents(db: sqlite3.Connection, crawl: int, digests: Collection[bytes], see
         query = f"SELECT digest, parent FROM page WHERE crawl = ? AND digest IN ({marks})"  # noqa: S608
         for digest, parent in db.execute(query, (crawl, *some)):
             found[digest] = parent
-            seen.put(crawl, digest, parent)
+            seen.put((crawl, digest), parent)
     return found
 
 
