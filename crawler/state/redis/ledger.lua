@@ -1,10 +1,12 @@
 -- Some pages of a crawl.
 --
 -- request  time, crawl, cursor, phases
--- returns  [cursor to go on with, "0" at the end; the pages (LINE)]; nil when there is no such crawl
--- keys     crawls, N:pages, N:failures
+-- returns  [cursor to go on with, "0" at the end; the pages (LINE); 1 when pages may come again, else 0]; nil when
+--          there is no such crawl
+-- keys     crawls, N:crawl, N:pages, N:failures
 --
--- Pages are never removed and the hash only grows, so that a scan meets each page once.
+-- Without a filter the hash only grows, and a scan meets each page once. With one it shrinks too, and a scan may meet
+-- a page again.
 
 local LINE = "<c16I4c0I4c0"  -- digest, page, failures
 
@@ -25,4 +27,5 @@ for index = 1, #scanned[2], 2 do
     lines[#lines + 1] = struct.pack(LINE, digest, #page, page, #failures, failures)
   end
 end
-return { scanned[1], table.concat(lines) }
+local shrinks = call("HGET", key(number, "crawl"), "dedup") == "bloom"
+return { scanned[1], table.concat(lines), shrinks and 1 or 0 }

@@ -25,7 +25,8 @@ for _, gate in ipairs(gates) do
   call("HDEL", hosts, gate)
 end
 if #gates == 0 then
-  for _, name in ipairs({ "pages", "parents", "failures", "scope", "open", "waiting", "leases", "delayed" }) do
+  for _, name in ipairs({ "pages", "parents", "failures", "scope", "open", "waiting", "leases", "delayed",
+    "filter", "kept", "children" }) do
     call("UNLINK", key(number, name))
   end
   call("SREM", BASE .. "purged", number)

@@ -8,9 +8,9 @@ _REMEMBERED = 1 << 16
 class Seen:
     """Pages that are known, with the parents that added them.
 
-    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent,
-    under a crawl's number that is never used again, so this cannot be wrong; only what the server has answered may be
-    put in. Bounded: the older half of what is remembered goes when the newer is full.
+    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent
+    (or, in a filter, without it), under a crawl's number that is never used again, so this cannot be wrong; only what
+    the server has answered may be put in. Bounded: the older half of what is remembered goes when the newer is full.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,8 @@
 --          phase 5 (delayed) says "again at"
 -- ARGV[2]  digests of the pages
 -- returns  "1" settled or "0" lost, a character a lease
--- keys     active, N:crawl, N:pages, N:failures, N:queue:*, N:open, N:waiting, N:leases, N:delayed, N:hosts
+-- keys     active, N:crawl, N:pages, N:failures, N:queue:*, N:open, N:waiting, N:leases, N:delayed, N:hosts, N:filter,
+--          N:kept, N:children, N:parents
 --
 -- A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
 
@@ -16,8 +17,9 @@ local answers, crawls = {}, {}
 -- What is to be written of a crawl; false when it is gone.
 local function crawl_of(number)
   if crawls[number] == nil then
-    crawls[number] = call("EXISTS", key(number, "crawl")) == 1
-      and { lanes = {}, changes = { pending = 0, leased = 0, done = 0, skipped = 0, dead = 0, bytes = 0 } }
+    local name, dedup = unpack(call("HMGET", key(number, "crawl"), "name", "dedup"))
+    crawls[number] = name and { filter = dedup == "bloom", lanes = {},
+      changes = { pending = 0, leased = 0, done = 0, skipped = 0, dead = 0, bytes = 0 } }
   end
   return crawls[number]
 end
@@ -53,7 +55,13 @@ for index, ending in ipairs(request[2]) do
     page.phase, page.holder, page.reason = phase, NOBODY, phase ~= DELAYED and reason or ""
     page.receives = again and 1 or 0
     if phase ~= DELAYED then
-      save_page(number, digest, page)
+      if crawl.filter and ended(page) then
+        save_ended(number, digest, page)
+        forget_kept(number, digest)
+        count_children(number, page.parent, -1)
+      else
+        save_page(number, digest, page)
+      end
       changes[SUMS[phase]] = changes[SUMS[phase]] + 1
     else
       changes.pending = changes.pending + 1

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
-from crawler.config import CrawlSettings
+from crawler.config import FALSE_POSITIVES, CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import (
     ERROR_LENGTH,
@@ -83,7 +83,13 @@ class RedisState:
             fields += ["completed_at", crawl.completed_at]
         # What is shown as its start stays as given; `max_time` is counted by the server's clock.
         fields += ["began_at", self._clock.to_server(crawl.started_at), *records.limits(crawl.settings)]
-        values = await self._server.run("create", (crawl.id, records.FIELDS, *map(_field, fields)))
+        fields += ["dedup", crawl.settings.dedup]
+        filtering = repr(FALSE_POSITIVES) if crawl.settings.dedup == "bloom" else ""
+        values = await self._server.run("create", (crawl.id, records.FIELDS, filtering, *map(_field, fields)))
+        if values is None:
+            raise UsageError(
+                "--dedup bloom: this server has no Bloom filters (BF.RESERVE): Redis 8, Redis Stack and valkey-bloom do"
+            )
         return records.crawl_record(values)
 
     async def crawls(self) -> list[CrawlRecord]:
@@ -92,7 +98,11 @@ class RedisState:
         return [record for _, record in sorted(found, key=lambda each: (each[1].started_at, each[0]))]
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
-        self._known(crawl, await self._server.run("amend", (crawl, *map(_field, records.limits(settings)))))
+        request = (crawl, settings.dedup, *map(_field, records.limits(settings)))
+        if not self._known(crawl, await self._server.run("amend", request)):
+            raise UsageError(
+                f"--dedup: what crawl {crawl} remembers cannot change its form; begin another with --crawl NAME"
+            )
 
     # ---------------------------------------------------------------- visited set and frontier
 
@@ -176,11 +186,15 @@ class RedisState:
 
     async def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
         cursor, phases = b"0", records.phases(phase)
+        told: set[bytes] = set()
         while True:
             reply = await self._server.run("ledger", (crawl, cursor.decode(), phases))
-            cursor, lines = self._known(crawl, reply)
+            cursor, lines, shrinks = self._known(crawl, reply)
             for page in records.page_states(lines):
-                yield page
+                if page.digest not in told:
+                    yield page
+                if shrinks:
+                    told.add(page.digest)
             if cursor == b"0":
                 return
 
