@@ -13,9 +13,10 @@ _REMEMBERED = 1 << 16
 class SeenPages(Generic[Key, Parent]):
     """Pages that are known, with the parents that added them, in the backend's own words.
 
-    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent,
-    and a key holds a crawl's number that is never used again, so this cannot be wrong; only what the backend has
-    committed may be put in. Bounded: the older half of what is remembered goes when the newer is full.
+    Most links of a site are its menus: they are answered from here. What is in the set stays in it with its parent
+    (or, in a filter, without it), and a key holds a crawl's number that is never used again, so this cannot be wrong;
+    only what the backend has committed may be put in. Bounded: the older half of what is remembered goes when the
+    newer is full.
     """
 
     def __init__(self) -> None:

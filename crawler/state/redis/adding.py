@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from crawler.model import Added, Page
 from crawler.state.redis import records
 from crawler.state.redis.client import Server
-from crawler.state.redis.seen import Seen
+from crawler.state.seen import SeenPages
 
 _AT_ONCE = 1000
 """Pages of one script: it holds the server up for some 20 ms. Each page is atomic, a call need not be."""
@@ -20,7 +20,7 @@ class Adder:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._seen = Seen()
+        self._seen = SeenPages[bytes, bytes]()  # crawl's number and digest, and the digest of the parent
         self._numbers: dict[str, bytes] = {}
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added] | None:
