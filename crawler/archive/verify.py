@@ -3,6 +3,9 @@
 Read in this order: ledger, rows, records. A worker makes them durable in the opposite order, so beside live workers
 each step finds all that the step before it knows of, and perhaps more. What is more is looked up in the ledger again
 at the end.
+
+In a crawl with `dedup` bloom pages leave the ledger when they are done or skipped: of those only the numbers are known,
+and the pages that have such a row must be as many.
 """
 
 from __future__ import annotations
@@ -25,8 +28,9 @@ from crawler.model import CrawlRecord, PageState, Phase
 from crawler.state.port import CrawlState
 
 _FINISHED = {Phase.DONE: 1, Phase.SKIPPED: 2, Phase.DEAD: 4}
-_LEDGER, _MERGED = 0b111, 0b1_000_000
-"""What is known of a page, in one number: outcome in the ledger, outcomes of its rows, whether it was merged."""
+_LEDGER, _MERGED, _UNLISTED = 0b111, 0b1_000_000, 0b10_000_000
+"""What is known of a page, in one number: outcome in the ledger, outcomes of its rows, whether it was merged, whether
+it is known by its rows alone."""
 
 _TO_ROW = 3
 
@@ -52,6 +56,7 @@ async def verify(
     async for file in store.read(folder, await store.files(folder, PAGES)):
         await asyncio.to_thread(check.row_file, file)
     await asyncio.to_thread(check.pace)
+    check.unlisted()
     async for file in store.read(folder, await store.files(folder, WARC)):
         await asyncio.to_thread(check.records.read, file)
     check.records.missing()
@@ -76,6 +81,9 @@ class _Check:
         """Rows whose page was not in the ledger: digest and what to say if it still is not."""
         self._childless: dict[bytes, tuple[str, int]] = {}
         """Pages whose row says that they added more pages than the ledger has of them: URL and how many."""
+        self._forgets = crawl.settings.dedup == "bloom"
+        self._rows: set[int] = set()
+        """Where pages leave the ledger: `page_hash` of those that have a row."""
 
     # ---------------------------------------------------------------- ledger
 
@@ -113,12 +121,15 @@ class _Check:
         if report.moving:
             return
         compared = {
-            "discovered": (counts.discovered, sum(sums.values())),
-            "done": (counts.done, sums[Phase.DONE]),
-            "skipped": (counts.skipped, sums[Phase.SKIPPED]),
             "dead": (counts.dead, sums[Phase.DEAD]),
             "pending or leased": (counts.outstanding, sums[Phase.PENDING] + sums[Phase.LEASED]),
         }
+        if not self._forgets:
+            compared |= {
+                "discovered": (counts.discovered, sum(sums.values())),
+                "done": (counts.done, sums[Phase.DONE]),
+                "skipped": (counts.skipped, sums[Phase.SKIPPED]),
+            }
         for what, (counted, listed) in compared.items():
             if counted != listed:
                 report.fault(f"the counts say {counted} {what}, the ledger lists {listed}")
@@ -147,6 +158,9 @@ class _Check:
             self.report.fault(f"{file}: the row of {row.url} is of another crawl, {row.crawl_id}")
             return
         digest = urls.digest(row.url_key)
+        if self._forgets:
+            self._rows.add(page_hash(row.url))
+            self._pages.setdefault(digest, _UNLISTED)
         known = self._pages.get(digest)
         if known is None:
             self._unknown[digest] = f"{file}: the page {row.url} has a row but is not in the ledger"
@@ -161,7 +175,7 @@ class _Check:
             self.report.fault(f"{file}: the row of {row.url} says done but names no record")
         # More than its row says is sound: redirects are not counted there, and a page that was fetched again after a
         # kill may have lost links in between. So no sum over all rows has to be that of the ledger.
-        if (row.links_new or 0) > self._children[digest]:
+        if (row.links_new or 0) > self._children[digest] and not self._forgets:
             self._childless[digest] = (row.url, row.links_new or 0)
 
     def pace(self) -> None:
@@ -169,6 +183,34 @@ class _Check:
         self.report.paced = self._pace.requests
         for text in self._pace.faults():
             self.report.fault(text)
+
+    def unlisted(self) -> None:
+        """After all rows: the pages that have left the ledger are as many as those that only have rows.
+
+        A page that was fetched again after a kill can have rows of both outcomes; then either may be the one counted.
+        """
+        report, counts = self.report, self.report.counts
+        if not self._forgets:
+            return
+        report.pages = len(self._pages)
+        if report.moving:
+            return
+        done, skipped = _FINISHED[Phase.DONE], _FINISHED[Phase.SKIPPED]
+        rows = Counter(
+            known >> _TO_ROW & (done | skipped)
+            for known in self._pages.values()
+            if known & (_UNLISTED | done | skipped)
+        )
+        both = rows[done | skipped]
+        compared = {
+            "done": (counts.done, rows[done], rows[done] + both),
+            "skipped": (counts.skipped, rows[skipped], rows[skipped] + both),
+            "done or skipped": (counts.done + counts.skipped, *[rows[done] + rows[skipped] + both] * 2),
+        }
+        for what, (counted, least, most) in compared.items():
+            if not least <= counted <= most:
+                report.fault(f"the counts say {counted} {what}, but {most} pages have a row that says so")
+                return
 
     # ---------------------------------------------------------------- the merged file, and what was odd
 
@@ -189,7 +231,7 @@ class _Check:
 
     async def oddities(self, state: CrawlState) -> None:
         """Name the finished pages without a row, and look up once more what the ledger did not know at first."""
-        spare = dict(self.records.spare)
+        spare = {page: text for page, text in self.records.spare.items() if page not in self._rows}
         children: Counter[bytes] = Counter()
         if self._unknown or spare or self._childless or any(map(_without_row, self._pages.values())):
             read = 0

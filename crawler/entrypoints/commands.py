@@ -14,7 +14,7 @@ from crawler.archive.stores import open_store
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
-from crawler.entrypoints.show import out, table
+from crawler.entrypoints.show import approximation, out, table
 from crawler.entrypoints.status import status_of
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
@@ -66,7 +66,8 @@ async def seed(
         seeded = await add_seeds(state, record, lines, warn)
     if as_json:
         return json_line({"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad})
-    return f"crawl {record.id}: {seeded.new} seeds added, {seeded.known} known already"
+    text = f"crawl {record.id}: {seeded.new} seeds added, {seeded.known} known already"
+    return "\n".join(filter(None, (text, approximation(record.settings))))
 
 
 async def status(address: str, crawl: str | None, *, watch: bool, as_json: bool) -> None:

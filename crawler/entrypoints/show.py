@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from crawler.archive.verify_report import VerifyReport
+from crawler.config import FALSE_POSITIVES, CrawlSettings
 from crawler.entrypoints.status import Status
 from crawler.model import CrawlRecord
 
@@ -40,6 +41,14 @@ def line(status: Status, rate: float) -> str:
     return " | ".join(parts)
 
 
+def approximation(settings: CrawlSettings) -> str:
+    """What a crawl's visited set can be wrong about; "" for an exact one."""
+    if settings.dedup == "exact":
+        return ""
+    missed = f"one new URL in {1 / FALSE_POSITIVES:,.0f} is missed"
+    return f"visited set: a Bloom filter with a false-positive rate of {FALSE_POSITIVES:g}, {missed}"
+
+
 class Progress:
     """Progress of one crawl on standard error. `quiet` shows only what went wrong."""
 
@@ -58,6 +67,8 @@ class Progress:
         pace = f"{settings.rate:g} requests/s per {settings.pace_by}" if settings.rate else "no rate limit"
         robots = "robots.txt ignored" if settings.ignore_robots else "robots.txt obeyed"
         self._plain(f"crawl {record.id}: {pace}, {robots}, scope {settings.scope}; output in {store}")
+        if approximate := approximation(settings):
+            self._plain(approximate)
         if not settings.contact:
             self._plain("tell sites who you are with --contact URL-or-mail; it is sent with every request")
         if self._console.is_terminal:

@@ -11,7 +11,7 @@ import pytest
 from crawler.state.redis import RedisState
 from tests.redis.making import Make, record
 from tests.redis.relay import Relay, relaying
-from tests.redis_server import RedisServer, running
+from tests.redis_server import RedisServer, bloom_module, running
 
 
 @pytest.fixture
@@ -34,6 +34,13 @@ async def make() -> AsyncIterator[Make]:
 def durable_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A server of the test's own that keeps every write."""
     with running(tmp_path / "redis", appendonly="yes") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bloom_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server with Bloom filters."""
+    with running(tmp_path_factory.mktemp("bloom"), loadmodule=bloom_module(), appendonly="yes") as server:
         yield server
 
 

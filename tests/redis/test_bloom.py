@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,6 @@ from tests.contract.words import CRAWL, lines, page, pages, parent, take, take_o
 from tests.redis.making import Make, direct, keys, name_of, record
 from tests.redis.relay import relaying
 from tests.redis_server import RedisServer, bloom_module, running
-
-
-@pytest.fixture(scope="module")
-def bloom_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server with Bloom filters."""
-    with running(tmp_path_factory.mktemp("bloom"), loadmodule=bloom_module(), appendonly="yes") as server:
-        yield server
 
 
 def size(redis: Redis, address: str, name: str) -> int:
