@@ -30,6 +30,9 @@ T = TypeVar("T")
 ROUNDS = 10
 """How often a batch is repeated for what a service left undone, before the state counts as unavailable."""
 
+FAILURES = 4
+"""Failures of a request, each after the client library's own tries, before the state counts as unavailable."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds between two rounds, doubling from the one to the other, with jitter."""
 
@@ -254,10 +257,19 @@ async def together(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def until_done(step: Callable[[list[T]], Awaitable[list[T]]], items: list[T]) -> None:
-    """Repeat `step`, which answers what it left undone, until nothing is left; pauses grow in between."""
-    pause = FIRST_PAUSE
+    """Repeat `step`, which answers what it left undone, until nothing is left; pauses grow in between.
+
+    A step that fails for the moment has left all undone, and is repeated alone: were the whole call repeated for one of
+    its many requests, large calls would hardly ever succeed on a bad day.
+    """
+    pause, failures = FIRST_PAUSE, 0
     for _ in range(ROUNDS):
-        items = await step(items)
+        try:
+            items = await step(items)
+        except StateUnavailable as error:
+            failures += 1
+            if failures == FAILURES or (isinstance(error, Refused) and error.code not in THROTTLED):
+                raise
         if not items:
             return
         await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
