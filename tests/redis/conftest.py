@@ -33,7 +33,8 @@ async def make() -> AsyncIterator[Make]:
 @pytest.fixture
 def durable_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A server of the test's own that keeps every write."""
-    with running(tmp_path / "redis", appendonly="yes") as server:
+    # With "everysec" a busy disk makes it answer up to two seconds before it writes.
+    with running(tmp_path / "redis", appendonly="yes", appendfsync="always") as server:
         yield server
 
 
