@@ -24,6 +24,7 @@ from crawler import retry, urls
 from crawler.config import CrawlSettings
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetch import Fetcher
+from crawler.gate import void
 from crawler.redirect import REDIRECTS, redirect_target
 from crawler.robots import ALLOW_ALL, MAX_FILE, Robots
 from crawler.state.port import CrawlState
@@ -50,9 +51,6 @@ MARKER = 30.0
 
 POLL = 0.3
 """Seconds between two looks for what another worker is fetching."""
-
-LATE = 0.1
-"""Seconds beyond its interval after which an unused turn is void."""
 
 LONGEST_WAIT = 30.0
 """Seconds that a redirect waits for its turn at the target's gate."""
@@ -234,8 +232,7 @@ class RobotsKeeper:
 
     async def _fetch(self, origin: str, gate: str, start_at: float, marker: str, before: _Fact) -> _Fact:
         """Fetch and tell the fleet. If the process dies in here, the marker lapses and another worker fetches."""
-        interval = self._settings.interval
-        if interval and self._clock() > start_at + interval + LATE:
+        if void(start_at, self._settings.interval, self._clock()):
             start_at = await self._state.turn(self._crawl, gate)
         await self._until(start_at)
         streak = before.failure.streak if before.failure else 0

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from crawler import retry, urls
+from crawler import gate, retry, urls
 from crawler.config import CrawlSettings
 from crawler.discover import Discoverer
 from crawler.errors import FailureKind, FetchFailure
@@ -40,9 +40,6 @@ CRASH_DELIVERIES = 9
 
 LONGEST_WAIT = 30.0
 """Seconds a page may hold its lease for its host's turn; what takes longer goes back to the frontier."""
-
-LATE = 0.1
-"""Seconds beyond its interval after which an unused turn is void."""
 
 
 class Visit(msgspec.Struct, kw_only=True, gc=False):
@@ -92,10 +89,10 @@ class Visitor:
             if not await self._pause(start):
                 return Visit(lease=lease, verdict=defer(time.time()))
             async with self._slots:
-                # A turn not used in time is void: using it late would crowd it with the next one.
-                if self._settings.interval and time.time() > start + self._settings.interval + LATE:
+                if gate.void(start, self._settings.interval, time.time()):
                     start = await self._state.turn(self._crawl, lease.gate)
-                    continue
+                    if start > time.time():
+                        continue
                 try:
                     response = await self._fetcher.get(lease.url)
                 except FetchFailure as failure:

@@ -1,8 +1,8 @@
 """Whether each host was asked no faster than the crawl's rate, told from the times in the rows.
 
-A turn at a host's gate comes once an interval and may be used up to an interval and LATE after its time. So a stretch
-of W seconds holds fewer than max(W + LATE, 1) * rate + 2 requests: one beyond the rate, however long or short it is.
-A rate that is exceeded by little but for long shows as surely as a burst.
+A turn at a host's gate comes once an interval and is used less than an interval after its time, by clocks that differ
+by SLACK at most. So a stretch of W seconds holds fewer than max(W + SLACK, 1) * rate + 2 requests: one beyond the rate,
+however long or short it is. A rate that is exceeded by little but for long shows as surely as a burst.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from crawler import urls
 from crawler.model import CrawlRecord
 
-LATE = 0.1
-"""Seconds beyond its interval up to which a worker uses a turn."""
+SLACK = 0.1
+"""Seconds by which workers' clocks may differ, and a fast turn may be late (see `crawler/gate.py`)."""
 
 FOLLOWING = 30.0
 """Seconds within which workers follow amended settings."""
@@ -35,14 +35,14 @@ def excess(times: Sequence[float], rate: float) -> Excess | None:
     first = 0  # of the stretch shorter than a second that ends here
     base, least = 0, float("inf")  # where the longer stretches with most requests for their length begin
     for last, at in enumerate(times):
-        while times[first] <= at - (1.0 - LATE):
+        while times[first] <= at - (1.0 - SLACK):
             credit = first - rate * (times[first] - times[0])
             if credit < least:
                 base, least = first, credit
             first += 1
         if last - first + 1 >= rate + 2:
             return Excess(last - first + 1, at - times[first], times[first])
-        if last - rate * (at - times[0]) - least >= 1 + LATE * rate:
+        if last - rate * (at - times[0]) - least >= 1 + SLACK * rate:
             return Excess(last - base + 1, at - times[base], times[base])
     return None
 

@@ -7,9 +7,9 @@ import random
 import msgspec
 import pytest
 
-from crawler import visit
 from crawler.archive import pace
 from crawler.archive.pace import Excess, Pace, excess
+from crawler.gate import patience
 from tests.archive.making import START, crawl
 
 RATES = [0.1, 0.5, 1.0, 2.5, 10.0, 200.0]
@@ -19,8 +19,9 @@ def turns(count: int, rate: float) -> list[float]:
     return [START + number / rate for number in range(count)]
 
 
-def test_the_tolerance_is_that_of_the_workers() -> None:
-    assert pace.LATE == visit.LATE
+@pytest.mark.parametrize("rate", RATES)
+def test_what_workers_may_be_late_is_within_the_tolerance(rate: float) -> None:
+    assert patience(1 / rate) < 1 / rate + pace.SLACK
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -28,7 +29,7 @@ def test_turns_in_time_or_late_as_workers_may_use_them_are_no_excess(rate: float
     assert excess(turns(1000, rate), rate) is None
     random_ = random.Random(1)
     for _ in range(50):
-        late = sorted(at + random_.random() * (1 / rate + pace.LATE) for at in turns(300, rate))
+        late = sorted(at + random_.random() * (1 / rate + pace.SLACK) for at in turns(300, rate))
         assert excess(late, rate) is None
 
 
@@ -37,7 +38,7 @@ def test_one_request_more_is_permitted_and_two_more_are_an_excess(rate: float) -
     times = turns(500, rate)
     one = sorted([*times, times[250] + 0.01 / rate])
     assert excess(one, rate) is None
-    more = [times[250] + 0.02 / rate] * (1 + int(pace.LATE * rate))
+    more = [times[250] + 0.02 / rate] * (1 + int(pace.SLACK * rate))
     found = excess(sorted([*one, *more]), rate)
     assert found is not None
     assert found.since <= times[250] <= found.since + found.seconds

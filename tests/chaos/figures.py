@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from crawler.visit import LATE
+from crawler.gate import patience
 from tests.local_site import Request
 
 STAMPED = 0.15
@@ -93,7 +93,7 @@ class Figures(msgspec.Struct, kw_only=True):
     @property
     def allowed(self) -> int:
         """Requests that a host may see in any second: its turns in it, and turns before it that were used late."""
-        return int(self.rate * (1 + 1 / self.rate + LATE + STAMPED)) + 1
+        return int(self.rate * (1 + patience(1 / self.rate) + STAMPED)) + 1
 
     def lines(self) -> Iterable[str]:
         """The figures for people."""
