@@ -22,7 +22,10 @@ ALWAYS = 1_000
 async def drain(state: AwsState) -> list[str]:
     """Claim and settle until nothing comes; the URLs in the order of their claims."""
     urls = []
-    while leases := await state.claim(50):
+    empty = 0
+    while empty < 3:  # one claim may find only second messages of pages that have ended
+        leases = await state.claim(50)
+        empty = 0 if leases else empty + 1
         urls += [lease.url for lease in leases]
         await state.settle([(lease, done(1)) for lease in leases])
     return urls

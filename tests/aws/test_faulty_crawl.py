@@ -48,7 +48,7 @@ class Fate(StrEnum):
     STALLED = "not executed, no answer until the client gives up"
 
 
-CHANCES = dict.fromkeys(Fate, 0.02) | {Fate.STALLED: 0.005}
+CHANCES = dict.fromkeys(Fate, 0.02) | {Fate.STALLED: 0.003}
 """Of each request: one in ten fails. A stalled one costs a worker a quarter of a minute, so these are fewer."""
 
 
