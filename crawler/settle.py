@@ -154,17 +154,17 @@ class Settler:
                 page = ledgers.discoverer.redirect(visit.lease, visit.redirect_to)
                 if page is not None:
                     pages.append(page)
-        new: dict[bytes, int] = defaultdict(int)
+        new: dict[bytes, set[bytes]] = defaultdict(set)  # a page may be twice in a batch, leased again when it was late
         for call in _distinct(pages):
             answers = await patiently(partial(self._state.add, ledgers.crawl, call))
             for page, answer in zip(call, answers, strict=True):
                 if answer is Added.KNOWN or page.parent is None:
                     continue
-                new[page.parent.digest] += 1
+                new[page.parent.digest].add(page.digest)
                 if page.skip:
                     ledgers.archive.row(skipped_row(ledgers.crawl, page))
         ledgers.discoverer.seen.update(page.digest for page in pages)
-        return new
+        return {parent: len(children) for parent, children in new.items()}
 
     async def _flush(self, ledgers: Ledgers) -> None:
         await patiently(ledgers.archive.flush)

@@ -245,3 +245,17 @@ async def test_leases_that_could_not_be_changed_last_as_long_as_the_queues(proxy
     proxy.drop("ChangeMessageVisibilityBatch", times=10)
     leases = await state.claim(5)
     assert {round(lease.expires_at - time.time(), -1) for lease in leases} == {30}
+
+
+async def test_a_message_delivered_again_while_its_lease_lives_makes_no_second_one(
+    state: AwsState, place: Place
+) -> None:
+    await state.add("c", pages(1))
+    (lease,) = await state.claim(5)
+    handle = lease.token.partition(":")[2]
+    url = place.url(place.normal)
+    place.sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
+    assert await state.claim(5) == []
+    assert place.depth() == (0, 1, 0)
+    assert await state.settle([(lease, done(1))]) == [Settled.SETTLED]
+    assert (await state.counts("c")).done == 1

@@ -29,13 +29,13 @@ class Held:
         if self._leases.pop(pk, None) is not None:
             self._by_crawl[_crawl(pk)] -= 1
 
-    def by_another(self, pk: str, message: str, now: float) -> bool:
-        """Whether a live lease came by another message than this one."""
-        held = self._leases.get(pk)
-        if held is not None and held[1] <= now:
+    def message(self, pk: str, now: float) -> str:
+        """Id of the message by which a live lease came, "" when there is none."""
+        message, expires_at = self._leases.get(pk, ("", 0.0))
+        if message and expires_at <= now:
             self.drop(pk)
-            return False
-        return held is not None and held[0] != message
+            return ""
+        return message
 
     def count(self, crawl: str) -> int:
         """Pages of a crawl held, some perhaps expired."""

@@ -133,11 +133,11 @@ class Intake:
         missing: dict[str, list[Message]] = defaultdict(list)
         for job in jobs:
             page, found = job.page, records.get(job.page.pk)
-            if page.pk in live and live[page.pk].received.id == job.received.id:
+            held = self._held.message(page.pk, now)
+            if job.received.id in (held, live[page.pk].received.id if page.pk in live else ""):
                 continue  # one message twice: deleting either would delete both
             finished = found is not None and found.phase is not Phase.PENDING
-            double = page.pk in live or self._held.by_another(page.pk, job.received.id, now)
-            if finished or double or not self._runs(job):
+            if finished or held or page.pk in live or not self._runs(job):
                 drop.append(job.received.receipt)
                 continue
             if found is None:
