@@ -7,6 +7,7 @@ body that is labelled as compressed. What can be read is kept, and it is said wh
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 import brotli  # type: ignore[import-untyped]
@@ -103,7 +104,7 @@ class _Damaged(Exception):
     """A frame cannot be decoded any further."""
 
 
-class _Frame:
+class _Frame(ABC):
     """One compressed stream. `rest` is what was given beyond its end."""
 
     def __init__(self) -> None:
@@ -112,9 +113,9 @@ class _Frame:
         self.ended = False
         self.rest = b""
 
+    @abstractmethod
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Yield pieces of about STEP bytes, of 2 MiB at the very most. Raises _Damaged."""
-        raise NotImplementedError
 
 
 class _Coding:
