@@ -37,6 +37,9 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     rate: requests per second to one host over the whole fleet; 0 = no limit.
     dedup: bloom = done and skipped pages lose their record and are known by a Bloom filter, to save memory.
     max_time, lease: seconds. max_body: decoded bytes kept of one page. lease: None = the state's own.
+    max_pages_per_host: a host is what `pace_by` counts as one. in_flight_per_host: requests at one host at a time, over
+    the whole fleet; not kept at a rate of 0. boost: regular expression and number of places by which a page whose URL
+    matches comes earlier (-5 to 5; several add up). sessions: cookies are kept, and shared by the fleet.
     """
 
     rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
@@ -45,10 +48,14 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_pages: Count | None = None
+    max_pages_per_host: Count | None = None
     max_depth: Annotated[int, msgspec.Meta(ge=0)] | None = None
     max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
     max_body: Annotated[int, msgspec.Meta(ge=1024)] = 10 * MIB
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
+    in_flight_per_host: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
+    boost: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=-5, le=5)]], ...] = ()
+    sessions: bool = False
     user_agent: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] = f"crawler/{__version__} (+{PROJECT_URL})"
     contact: str = ""
     ignore_robots: bool = False

@@ -13,11 +13,58 @@ from crawler.config import CrawlSettings
 
 
 class Priority(IntEnum):
-    """Lane of a URL; the lower value is claimed first."""
+    """Where the words for priorities stand on the scale from 0 (claimed first) to LOWEST. The steps between are for
+    boosts, which move a page up or down from its seed's place and are never clamped: 5 steps each way."""
 
-    HIGH = 0
-    NORMAL = 1
-    LOW = 2
+    HIGH = 5
+    NORMAL = 10
+    LOW = 15
+
+
+LOWEST = 20
+"""The end of the scale of priorities."""
+
+
+class Why(StrEnum):
+    """What makes a gate as slow as it is."""
+
+    DEFAULT = "default"
+    """The crawl's own rate."""
+    CRAWL_DELAY = "crawl-delay"
+    RETRY_AFTER = "retry-after"
+    RESPONSE_TIME = "response-time"
+    """The host takes long to answer."""
+    BACKOFF = "backoff"
+    """The host failed lately."""
+    DOWN = "down"
+    """The host failed so often that it was given up."""
+
+
+class Health(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """How a host is doing, as its answers to the fleet show: kept at its gate, told with every lease.
+
+    gap: seconds between turns that it needs beside the crawl's interval and the Crawl-delay; `why` says for what.
+    prompt: it answers well within its interval, so turns may be taken ahead of the answers.
+    failures: connections that failed, in a row over the whole fleet; `error` is the latest one's line.
+    down_until: it was given up until then (Unix seconds): its pages are handed out with `limit` HOST_DOWN.
+    """
+
+    gap: float = 0.0
+    why: Why = Why.RESPONSE_TIME
+    prompt: bool = False
+    failures: int = 0
+    error: str = ""
+    down_until: float = 0.0
+
+
+WELL = Health()
+"""Nothing is known against the host, nor for it."""
+
+HOST_DOWN = "host-down"
+"""Limit of a lease whose host was given up; the page is a dead letter for this reason."""
+
+MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME = "max-pages", "max-pages-per-host", "max-time"
+"""Limits of leases whose crawl has used them up; the page is skipped for this reason."""
 
 
 class Parent(msgspec.Struct, frozen=True, gc=False):
@@ -38,13 +85,14 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     `url` is what goes on the wire: absolute, ASCII, no fragment, no user info. `digest` identifies it.
     `gate` names the host gate that paces it. `site` is the unit of scope; a seed brings its site into scope.
     `skip`, when set, is the reason for which the page is recorded as skipped at once and never queued.
+    `priority` is a place on the scale of `Priority`: the lower is claimed first.
     """
 
     url: str
     digest: bytes
     gate: str
     depth: int = 0
-    priority: Priority = Priority.NORMAL
+    priority: int = Priority.NORMAL
     site: str = ""
     parent: Parent | None = None
     skip: str = ""
@@ -66,7 +114,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `receives` counts how often the page was handed out since it last settled; above 1, a worker died holding it
     (or gave it back as `again`).
     `start_at` is a turn already taken at the host's gate: the request must not start earlier.
-    `limit`, when set, names the crawl limit that is used up: settle the page as skipped; no turn was taken for it.
+    `interval` is the seconds between turns in force at the gate then (0: none is needed), `health` how the host is.
+    `limit`, when set, names the limit that is used up (the page is to be skipped), or is HOST_DOWN (it is to be a
+    dead letter); no turn was taken for it.
     """
 
     crawl: str
@@ -74,7 +124,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: bytes
     gate: str
     depth: int
-    priority: Priority
+    priority: int
     parent_url: str
     discovered_at: float
     token: str
@@ -83,6 +133,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_at: float
     expires_at: float
     limit: str = ""
+    interval: float = 0.0
+    health: Health = WELL
 
 
 class Ending(StrEnum):
@@ -196,7 +248,8 @@ class PageState(msgspec.Struct, frozen=True, gc=False):
 class Counts(msgspec.Struct, frozen=True):
     """The ledger's sums. `exact` promises discovered = pending + leased + done + skipped + dead.
 
-    `pending` includes pages that wait for a later time. `bytes` is the size of the records archived.
+    `pending` includes pages that wait for a later time. `bytes` is the size of the records archived. `skips` and
+    `deaths` say how many pages were skipped, or are dead letters, by reason.
     """
 
     discovered: int = 0
@@ -208,11 +261,31 @@ class Counts(msgspec.Struct, frozen=True):
     bytes: int = 0
     hosts: int = 0
     exact: bool = True
+    skips: dict[str, int] = {}
+    deaths: dict[str, int] = {}
 
     @property
     def outstanding(self) -> int:
         """URLs that have not ended."""
         return self.pending + self.leased
+
+
+class HostState(msgspec.Struct, frozen=True, gc=False):
+    """One host gate as a crawl sees it.
+
+    next_at: when its next turn is (Unix seconds, in the past when it may be taken now). interval: seconds between
+    turns (0: no limit). why: what made the larger of both. pending, leased, done: the crawl's pages behind it.
+    """
+
+    gate: str
+    next_at: float
+    interval: float
+    why: Why
+    pending: int
+    leased: int
+    done: int
+    failures: int = 0
+    error: str = ""
 
 
 class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,21 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from crawler.config import CrawlSettings
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict
+from crawler.model import (
+    Added,
+    Beat,
+    Counts,
+    CrawlRecord,
+    Health,
+    HostState,
+    Lease,
+    Page,
+    PageState,
+    Phase,
+    Settled,
+    Verdict,
+    Why,
+)
 
 
 @runtime_checkable
@@ -86,10 +100,15 @@ class CrawlState(Protocol):
         At most one live lease a page. Expired leases come back first. Best priority first, then lower depth, then
         first found; hosts in turn, so that none starves another. Each lease comes with a turn at its gate, taken in
         the same step, `start_at` at most a few seconds away; a crawl's rate of 0 means that no turn is needed unless
-        the gate has an interval or is held. The interval between turns is the larger of the gate's own (`hold`) and
-        the crawl's.
-        A crawl limit that is used up (max_pages counts pages done; max_time counts from the record's `started_at`)
-        hands its remaining pages out with `limit` set, without a turn.
+        the gate has an interval or is held. The interval between turns is the largest of the gate's own (`hold`), its
+        health's gap and the crawl's.
+        A limit that is used up (max_pages counts the crawl's pages done, max_pages_per_host those behind one gate;
+        max_time counts from the record's `started_at`) hands the pages that it ends out with `limit` set, without a
+        turn. So does a host whose health says that it is down. Never are more pages leased than a limit has room for.
+
+        Unless the crawl's rate is 0, no turn is taken while in_flight_per_host requests occupy the gate (`occupy`).
+        Where health does not say `prompt`, turns whose start is later than half an interval ago count like occupants:
+        they may have become requests of which nobody knows yet that they take long.
         `[]` means nothing now, not the end. May wait up to a few seconds for work, never longer.
         If the process dies here: the leases expire after the crawl's `lease` seconds and come back.
         """
@@ -118,9 +137,29 @@ class CrawlState(Protocol):
         """
         ...
 
-    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
-        """Raise a gate: no turn before `until` (never lowers it); `interval`, when given, replaces the gate's own
-        minimum of seconds between turns (0 removes it). Every worker obeys from its next turn on."""
+    async def hold(
+        self, gate: str, *, until: float = 0.0, why: Why = Why.BACKOFF, interval: float | None = None
+    ) -> None:
+        """Raise a gate: no turn before `until`, for the reason `why`; never lowers it, what closes it longer stays with
+        its reason. `interval`, when given, replaces the gate's own minimum of seconds between turns, a Crawl-delay (0
+        removes it). Every worker obeys from its next turn on."""
+        ...
+
+    async def diagnose(self, gate: str, health: Health) -> None:
+        """Replace what is known of a host's health; the last writer wins. A longer gap counts from the gate's latest
+        turn on. Every lease that is taken at the gate from now on tells it."""
+        ...
+
+    async def occupy(self, gate: str, flight: str, until: float) -> None:
+        """A request to this gate's host takes long: it counts among those in flight until `until`, or until a call
+        with `until` = 0 says that it has ended. `flight` (at most 100 characters) identifies it. Should the process
+        die, the gate is free again at `until`."""
+        ...
+
+    async def upheld(self, lease: Lease) -> float:
+        """Asked right before the request of a turn that was taken a while ago: when the request may start. The lease's
+        `start_at`, or a later time when the gate was raised since; a state that takes turns at most a second ahead
+        answers without a look."""
         ...
 
     # ---------------------------------------------------------------- what the fleet knows
@@ -155,6 +194,13 @@ class CrawlState(Protocol):
 
     async def counts(self, crawl: str) -> Counts:
         """The ledger's sums; `exact` says whether they can be off. Unknown crawl: UsageError."""
+        ...
+
+    def hosts(self, crawl: str) -> AsyncIterator[HostState]:
+        """Every host gate behind which the crawl has pages, in no order. May read all of the ledger; for `status`.
+
+        Unknown crawl: UsageError.
+        """
         ...
 
     async def complete(self, crawl: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crawler.model import ERROR_LENGTH, HISTORY, Failure, Page, Phase, Priority, Verdict
+from crawler.model import ERROR_LENGTH, HISTORY, Failure, Page, Phase, Verdict
 
 Item = dict[str, Any]
 """A DynamoDB item in its typed form: `{"name": {"S": "value"}}`."""
@@ -38,7 +38,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
     gate: str
     depth: int
-    priority: Priority
+    priority: int
     parent: str
     found: float
     lost: int = 0
