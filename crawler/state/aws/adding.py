@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from crawler.model import Added, Page, Phase, Priority, skipped
+from crawler.model import Added, Page, Phase, skipped
 from crawler.state.aws import table
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.facts import Scope
@@ -23,7 +23,7 @@ from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import Queues
-from crawler.state.aws.records import MAX_URL, Message, message, page_key
+from crawler.state.aws.records import MAX_URL, Message, lane, message, page_key
 from crawler.state.aws.table import Outcome, Record, Visited
 
 
@@ -125,8 +125,8 @@ class Adding:
         """Queue pages of a crawl's run that are recorded, to be received not before the time they name. One that SQS
         will never take ends as skipped, for all to see."""
         now = self._clock()
-        for priority in {page.priority for page in messages}:
-            self._lanes.wake(priority)
+        for number in {lane(page.priority) for page in messages}:
+            self._lanes.wake(number)
         sent = {outgoing(page, page.not_before, now): page for page in messages}
         refused = [sent[message] for message in await self._queues.send(list(sent))]
         if refused:
@@ -149,9 +149,7 @@ def _parent(page: Page) -> str:
 
 def _message(crawl: Crawl, entry: Record, page: Page) -> Message:
     """The message of a record: in its own spelling, which is the first one found."""
-    recorded = msgspec.structs.replace(
-        page, url=entry.url, gate=entry.gate, depth=entry.depth, priority=Priority(entry.priority)
-    )
+    recorded = msgspec.structs.replace(page, url=entry.url, gate=entry.gate, depth=entry.depth, priority=entry.priority)
     return message(crawl.record.id, crawl.run, recorded, entry.found)
 
 

@@ -42,10 +42,10 @@ class Lanes:
         self._lanes = [Lane(number) for number in queues.distinct]
         self._claims = 0
 
-    def wake(self, priority: int) -> None:
+    def wake(self, number: int) -> None:
         """Something was sent to this lane."""
         for lane in self._lanes:
-            if lane.number == self._queues.lane(priority):
+            if lane.number == self._queues.lane(number):
                 lane.rests_until = 0.0
 
     async def receive(self, limit: int, *, patient: bool) -> list[Received]:

@@ -16,7 +16,7 @@ import msgspec
 from crawler.errors import StateUnavailable
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.queue import LONGEST_DELAY, Outgoing, Queues
-from crawler.state.aws.records import Message, encode, group
+from crawler.state.aws.records import Message, encode, group, lane
 
 log = logging.getLogger(__name__)
 
@@ -68,4 +68,4 @@ def outgoing(page: Message, at: float, now: float) -> Outgoing:
     """The message by which a page is received not before `at`: longer waits than a queue can delay take several."""
     wait = math.ceil(max(0.0, at - now))
     later = msgspec.structs.replace(page, not_before=at if wait > LONGEST_DELAY else 0.0)
-    return Outgoing(int(page.priority), encode(later), group(page.gate), min(wait, LONGEST_DELAY))
+    return Outgoing(lane(page.priority), encode(later), group(page.gate), min(wait, LONGEST_DELAY))

@@ -24,14 +24,14 @@ LONGEST_DELAY = 900
 """Seconds a message can be delayed (SQS, DelaySeconds). Longer waits take several sends."""
 
 DEAD = 3
-"""Number of the dead-letter queue, which is no lane: behind the three priorities."""
+"""Number of the dead-letter queue, which is no lane: behind the three."""
 
 GONE = frozenset({"ReceiptHandleIsInvalid", "AWS.SimpleQueueService.ReceiptHandleIsInvalid"})
 NOT_IN_FLIGHT = frozenset({"MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"})
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A message to send: `lane` is its priority's number, `delay` seconds, at most LONGEST_DELAY."""
+    """A message to send: `lane` is the lane's number, `delay` seconds, at most LONGEST_DELAY."""
 
     lane: int
     body: str
@@ -85,9 +85,9 @@ class Queues:
         )
         return cls(aws, (high, normal, low), dead_letters, int(answer["Attributes"]["VisibilityTimeout"]), clock)
 
-    def lane(self, priority: int) -> int:
-        """The number under which a priority's queue is known in `distinct`."""
-        return self._urls.index(self._urls[priority])
+    def lane(self, number: int) -> int:
+        """The number under which a lane's queue is known in `distinct`."""
+        return self._urls.index(self._urls[number])
 
     async def find_dead_letters(self) -> bool:
         """Whether there is a dead-letter queue to receive from, as number DEAD. Raises StateMissing.

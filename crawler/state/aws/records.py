@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crawler.model import ERROR_LENGTH, HISTORY, Failure, Page, Phase, Verdict
+from crawler.model import ERROR_LENGTH, HISTORY, Failure, Page, Phase, Priority, Verdict
 
 Item = dict[str, Any]
 """A DynamoDB item in its typed form: `{"name": {"S": "value"}}`."""
@@ -104,6 +104,11 @@ def message(crawl: str, run: str, page: Page, found: float) -> Message:
         parent=page.parent.url if page.parent and len(page.parent.url) <= MAX_URL else "",
         found=found,
     )
+
+
+def lane(priority: int) -> int:
+    """Number of the lane that carries a priority: 0 for what is before normal, 1 for normal, 2 for what is behind."""
+    return 1 + (priority > Priority.NORMAL) - (priority < Priority.NORMAL)
 
 
 def group(gate: str) -> str:

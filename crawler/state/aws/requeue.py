@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawler.model import Priority
 from crawler.state.aws.adding import Adding
 from crawler.state.aws.crawls import Crawl
 from crawler.state.aws.records import Message
@@ -37,7 +36,7 @@ def _message(crawl: Crawl, entry: Record, parent: str) -> Message:
         digest=entry.digest.hex(),
         gate=entry.gate,
         depth=entry.depth,
-        priority=Priority(entry.priority),
+        priority=entry.priority,
         parent=parent,
         found=entry.found,
         not_before=entry.revived / 1_000_000,

@@ -19,7 +19,7 @@ from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
-from crawler.state.aws.records import Message, failed
+from crawler.state.aws.records import Message, failed, lane
 from crawler.state.aws.table import Outcome, Record, Visited
 from crawler.state.aws.ticket import pk, ticket
 
@@ -128,7 +128,7 @@ class Settling:
         outcomes = [_outcome(lease, verdict, records[pk(lease)], now) for lease, verdict in sending]
         await self._visited.fail([outcome for outcome in outcomes if outcome.failed])
         for lease, _ in sending:
-            self._lanes.wake(lease.priority)
+            self._lanes.wake(lane(lease.priority))
         await self._queues.send([outgoing(_next(lease, verdict), verdict.at, now) for lease, verdict in sending])
         self._begun |= {ticket(lease).stamp for lease, _ in sending}
         return {lease.token for lease, _ in live}
