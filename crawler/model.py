@@ -45,7 +45,8 @@ class Health(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     gap: seconds between turns that it needs beside the crawl's interval and the Crawl-delay; `why` says for what.
     prompt: it answers well within its interval, so turns may be taken ahead of the answers.
-    failures: connections that failed, in a row over the whole fleet; `error` is the latest one's line.
+    failures: connections that failed, and refusals: answers 429 or 503, in a row over the whole fleet; `error` is the
+    latest one's line.
     down_until: it was given up until then (Unix seconds): its pages are handed out with `limit` HOST_DOWN.
     """
 
@@ -55,6 +56,7 @@ class Health(msgspec.Struct, frozen=True, gc=False, array_like=True):
     failures: int = 0
     error: str = ""
     down_until: float = 0.0
+    refusals: int = 0
 
 
 WELL = Health()
