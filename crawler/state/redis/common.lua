@@ -52,12 +52,13 @@ local NOBODY = string.rep("\0", 12)
 local SEED = string.rep("\0", 16)
 local MOST = 65535  -- of failures and receives that are counted
 
--- A page's place in its lane: priority * 2^50 + depth * 2^34 + number in order of discovery. Integers below 2^53 are
--- exact in a score. What an expired lease gives back is ahead of every page that was never handed out.
-local RANK = 2 ^ 34
-local PRIORITY = 2 ^ 50
+-- A page's place in its lane: priority (0 to 20) * 2^47 + depth * 2^33 + number in order of discovery, below 2^52.
+-- Integers below 2^53 are exact in a score. What an expired lease gives back is ahead of every page that was never
+-- handed out.
+local RANK = 2 ^ 33
+local PRIORITY = 2 ^ 47
 local RETURNED = 2 ^ 52
-local DEEPEST = 2 ^ 16 - 1
+local DEEPEST = 2 ^ 14 - 1
 
 local GATE = "<ddd"
 local AT_ONCE = 1000  -- pages or lanes that one call takes care of beside what it was asked for

@@ -9,7 +9,7 @@ from crawler.state.redis.address import Address
 from crawler.state.redis.client import Server
 from crawler.state.redis.clock import Clock
 
-SCHEMA = "1"
+SCHEMA = "2"
 OLDEST = (6, 2)
 
 log = logging.getLogger(__name__)

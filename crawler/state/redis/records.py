@@ -11,7 +11,7 @@ import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch
-from crawler.model import Beat, CrawlRecord, Failure, Lease, PageState, Phase, Priority
+from crawler.model import Beat, CrawlRecord, Failure, Lease, PageState, Phase
 from crawler.state.redis.clock import Clock
 
 SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
@@ -31,7 +31,7 @@ _PAGE = struct.Struct("<BHHIIdd12s16s")  # then gate and reason, each behind its
 _LENGTH = struct.Struct("<I")
 _LEASE = struct.Struct("<H16sd")  # then URL of the parent and page, each behind its length
 _LINE = struct.Struct("<16s")  # then page and failures, each behind its length
-_PRIORITY_BITS = 50
+_PRIORITY_BITS = 47
 
 _settings = msgspec.json.Decoder(CrawlSettings)
 _claimed = msgspec.msgpack.Decoder(tuple[float, list[tuple[str, str, str, float]]])
@@ -62,8 +62,8 @@ class StoredPage(NamedTuple):
         return cls._make((*_PAGE.unpack_from(value), gate, reason, value[at:].decode()))
 
     @property
-    def priority(self) -> Priority:
-        return Priority(int(self.place) >> _PRIORITY_BITS)
+    def priority(self) -> int:
+        return int(self.place) >> _PRIORITY_BITS
 
 
 def words(text: str) -> str:
