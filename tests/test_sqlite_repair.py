@@ -251,10 +251,11 @@ async def test_every_error_of_the_driver_is_translated(tmp_path: Path, error: sq
     state._database._connection = Failing(error)  # type: ignore[assignment]
     told = set()
     for name, call in calls(state, lease).items():
-        with pytest.raises(StateUnavailable):
-            await call()
-        told.add(name)
-    assert told == METHODS
+        if name != "upheld":  # answers without a look
+            with pytest.raises(StateUnavailable):
+                await call()
+            told.add(name)
+    assert told == METHODS - {"upheld"}
 
 
 async def test_names_that_are_no_text_are_usage_errors(tmp_path: Path) -> None:

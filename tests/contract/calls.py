@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 
 from crawler.config import CrawlSettings
-from crawler.model import Beat, CrawlRecord, Lease, PageState, Phase, done
+from crawler.model import Beat, CrawlRecord, Health, HostState, Lease, PageState, Phase, Why, done
 from crawler.state.port import CrawlState
 from tests.contract.words import CRAWL, page, pages
 
@@ -22,6 +22,9 @@ def calls(state: CrawlState, lease: Lease) -> Mapping[str, Call]:
     async def ledger() -> list[PageState]:
         return [line for phase in (None, *Phase) async for line in state.ledger(CRAWL, phase)]
 
+    async def hosts() -> list[HostState]:
+        return [host async for host in state.hosts(CRAWL)]
+
     found: dict[str, Call] = {
         "create": lambda: state.create(CrawlRecord(id="another", started_at=1.0, settings=CrawlSettings())),
         "crawls": lambda: state.crawls(),
@@ -31,7 +34,10 @@ def calls(state: CrawlState, lease: Lease) -> Mapping[str, Call]:
         "extend": lambda: state.extend([lease]),
         "settle": lambda: state.settle([(lease, done(1))]),
         "turn": lambda: state.turn(CRAWL, lease.gate),
-        "hold": lambda: state.hold(lease.gate, until=1.0, interval=2.0),
+        "hold": lambda: state.hold(lease.gate, until=1.0, why=Why.RETRY_AFTER, interval=2.0),
+        "diagnose": lambda: state.diagnose(lease.gate, Health(gap=1.0, failures=1, error="refused")),
+        "occupy": lambda: state.occupy(lease.gate, "worker-1/1", lease.start_at + 60),
+        "upheld": lambda: state.upheld(lease),
         "in_scope": lambda: state.in_scope(CRAWL, ["a.example"]),
         "recall": lambda: state.recall(["name"]),
         "remember": lambda: state.remember("name", b"value", 60),
@@ -40,6 +46,7 @@ def calls(state: CrawlState, lease: Lease) -> Mapping[str, Call]:
         "release": lambda: state.release("worker-1"),
         "counts": lambda: state.counts(CRAWL),
         "complete": lambda: state.complete(CRAWL),
+        "hosts": hosts,
         "ledger": ledger,
         "revive": lambda: state.revive(CRAWL, [(page().digest, 0.0)]),
         "sweep": lambda: state.sweep(CRAWL),

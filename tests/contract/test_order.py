@@ -15,7 +15,7 @@ async def test_the_better_priority_comes_first(backend: Backend) -> None:
     for priority in (Priority.LOW, Priority.NORMAL, Priority.HIGH):
         await state.add(CRAWL, pages(3, f"{priority.name.lower()}.example", priority=priority))
     leases = await take(state, 9)
-    assert [lease.priority for lease in leases] == sorted(Priority(number // 3) for number in range(9))
+    assert [lease.priority for lease in leases] == sorted([Priority.HIGH, Priority.NORMAL, Priority.LOW] * 3)
 
 
 async def test_of_one_priority_the_lower_depth_comes_first_then_the_first_found(backend: Backend) -> None:

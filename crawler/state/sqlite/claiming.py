@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crawler.model import Lease, Priority
+from crawler.model import Lease
 from crawler.state.sqlite import gates, lanes, leasing, records
 from crawler.state.sqlite.gates import Gate
 from crawler.state.sqlite.records import Crawl
@@ -145,7 +145,7 @@ def _lease(db: sqlite3.Connection, now: float, work: _Work, gate: Gate, page: in
         digest=digest,
         gate=gate.name,
         depth=depth,
-        priority=Priority(priority),
+        priority=priority,
         parent_url=parent_url,
         discovered_at=found_at,
         token=leasing.token(page, fence + 1, work.crawl.id),

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from crawler.state.sqlite import gates
 
 _DEPTHS = 1 << 24
-_RETURNED = 1 << 26
-"""What an expired lease is ahead of any page that was never handed out."""
+_RETURNED = 32 * _DEPTHS
+"""What an expired lease is ahead of any page that was never handed out: more than the scale of priorities is long."""
 
 BEST = "(SELECT rank FROM page WHERE phase = 0 AND page.lane = lane.id ORDER BY page.rank LIMIT 1)"
 

@@ -12,7 +12,22 @@ from typing import TypeVar
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateUnavailable
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict, defer
+from crawler.model import (
+    Added,
+    Beat,
+    Counts,
+    CrawlRecord,
+    Health,
+    HostState,
+    Lease,
+    Page,
+    PageState,
+    Phase,
+    Settled,
+    Verdict,
+    Why,
+    defer,
+)
 from crawler.state.exact import exact_only
 from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, ledger, purging, records, repair
 from crawler.state.sqlite.database import Database, snapshot
@@ -86,8 +101,24 @@ class SqliteState:
             lambda db: gates.turn(db, self._clock(), gate, records.find(db, crawl).settings.interval)
         )
 
-    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
+    async def hold(
+        self, gate: str, *, until: float = 0.0, why: Why = Why.BACKOFF, interval: float | None = None
+    ) -> None:
         await self._database.write(lambda db: gates.hold(db, self._clock(), gate, until, interval))
+
+    async def diagnose(self, gate: str, health: Health) -> None:
+        await self._database.write(lambda db: gates.find(db, gate))
+
+    async def occupy(self, gate: str, flight: str, until: float) -> None:
+        await self._database.write(lambda db: gates.find(db, gate))
+
+    async def upheld(self, lease: Lease) -> float:
+        return lease.start_at
+
+    async def hosts(self, crawl: str) -> AsyncIterator[HostState]:
+        await self._database.read(lambda db: records.find(db, crawl))
+        for _ in ():
+            yield _
 
     async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
         return await self._database.read(lambda db: fleet.in_scope(db, records.find(db, crawl).id, sites))
