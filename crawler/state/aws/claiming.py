@@ -23,6 +23,7 @@ from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
 from crawler.state.aws.intake import Intake, Job
 from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.pacing import Pace, pace
 from crawler.state.aws.putaside import Aside, PutAside
 from crawler.state.aws.queue import Queues, Received
 from crawler.state.aws.records import Message, decode
@@ -131,7 +132,7 @@ class Claiming:
             if crawl not in (None, job.page.crawl):
                 aside.append(_aside(job, now + ELSEWHERE))
             elif limit:
-                leases.append(job.lease(now, limit))
+                leases.append(self._lease(job, now, limit))
             elif job.page.not_before > now:
                 aside.append(_aside(job, job.page.not_before))
             elif room <= len(ready[job.page.crawl]):
@@ -140,11 +141,11 @@ class Claiming:
                 ready[job.page.crawl].append(job)
         for name, jobs in ready.items():
             starts = await self._turns(name, jobs)
-            leases += [job.lease(starts[job.page.pk]) for job in jobs if job.page.pk in starts]
-            interval = self._interval(name)
+            leases += [self._lease(job, starts[job.page.pk]) for job in jobs if job.page.pk in starts]
+            wanted = self._pace(name)
             closed = [job for job in jobs if job.page.pk not in starts]
             end = self._end(name)
-            aside += [_aside(job, min(end, self._aside.when(job.page.gate, interval))) for job in closed]
+            aside += [_aside(job, min(end, self._aside.when(job.page.gate, wanted))) for job in closed]
         leases = await self._fit(leases)
         ids = {job.page.pk: job.received.id for job in live}
         for lease in leases:
@@ -187,6 +188,10 @@ class Claiming:
             return "max-pages", 0.0
         return "", settings.max_pages - seen.done - self._held.count(seen.key)
 
+    def _lease(self, job: Job, start_at: float, limit: str = "") -> Lease:
+        interval, health = self._gates.told(job.page.gate, self._pace(job.page.crawl))
+        return job.lease(start_at, limit, interval, health)
+
     def _end(self, crawl: str) -> float:
         """When the crawl's time is up: until then its pages may wait, and then they are to come back."""
         seen = self._crawls.seen(crawl)
@@ -194,17 +199,17 @@ class Claiming:
             return float("inf")
         return seen.record.started_at + seen.record.settings.max_time
 
-    def _interval(self, crawl: str) -> float:
+    def _pace(self, crawl: str) -> Pace:
         seen = self._crawls.seen(crawl)
-        return seen.record.settings.interval if seen is not None else 0.0
+        return pace(seen.record.settings) if seen is not None else Pace()
 
     async def _turns(self, crawl: str, jobs: Sequence[Job]) -> dict[str, float]:
         """Starts by pk, for the pages of one crawl whose turn is near: gates side by side, one write a gate."""
         by_gate: dict[str, list[str]] = defaultdict(list)
         for job in jobs:
             by_gate[job.page.gate].append(job.page.pk)
-        interval = self._interval(crawl)
-        taken = await together([self._gates.take(gate, len(pks), interval) for gate, pks in by_gate.items()])
+        wanted = self._pace(crawl)
+        taken = await together([self._gates.take(gate, len(pks), wanted) for gate, pks in by_gate.items()])
         return {
             pk: start
             for pks, starts in zip(by_gate.values(), taken, strict=True)

@@ -1,7 +1,6 @@
 """Host gates: an item a gate in the control table, moved by compare-and-set.
 
-An item holds the start of the last turn taken, the gate's own interval and the time until which it is held. Several
-turns are taken by one write. Whoever loses a race is told the item as it now is, and tries again on that.
+Several turns are taken by one write. Whoever loses a race is told the item as it now is, and tries again on that.
 """
 
 from __future__ import annotations
@@ -9,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from crawler.errors import StateUnavailable
+from crawler.model import ERROR_LENGTH, Health, Lease, Why
 from crawler.state.aws.client import Aws, Refused
-from crawler.state.aws.records import Item, micros, n, number, s
+from crawler.state.aws.pacing import FLIGHT, Gate, Pace
+from crawler.state.aws.pacing import gate as as_told
+from crawler.state.aws.records import Item, clipped, micros, n, s
 
 HORIZON = 3.0
 """Seconds ahead for which a claim takes turns. Pages whose turn is farther go back to the queue; so do all while a gate
@@ -35,18 +37,8 @@ REMEMBERED = 50_000
 RACES = 50
 """Lost races after which a caller gives up for now."""
 
-
-class Gate(msgspec.Struct, frozen=True, gc=False):
-    """A gate as last seen, in microseconds; `seen_at` is the reader's clock. All zero: no item yet."""
-
-    last: int = 0
-    interval: int = 0
-    held: int = 0
-    seen_at: float = 0.0
-
-    def opens(self, step: int, now: int) -> int:
-        """Start of the next turn for a caller that keeps `step` between turns."""
-        return max(now, self.held, self.last + step if self.last and step else 0)
+TIDIED = 50
+"""Flights of requests that never said they had ended, removed by one write."""
 
 
 class Gates:
@@ -64,105 +56,156 @@ class Gates:
 
     def note(self, gate: str, item: Item | None) -> Gate:
         """Remember a gate as read; None for one without an item."""
-        item = item or {}
-        seen = Gate(number(item, "last"), number(item, "interval"), number(item, "held"), self._clock())
-        return self._remember(gate, seen)
+        return self._remember(gate, as_told(item, self._clock()))
 
-    async def take(self, gate: str, turns: int, interval: float, *, anyway: bool = False) -> list[float]:
-        """Take at most `turns` turns that start within the horizon (`anyway`: all); answers their starts, in order.
+    def seen(self, gate: str) -> Gate:
+        """A gate as last seen, however long ago."""
+        return self._seen.get(gate) or Gate()
 
-        `interval` is the crawl's; the gate's own counts where it is larger. Where both are 0 no turn is needed: the
-        answer is when the gate opens, for all, and nothing is written.
+    def down(self, gate: str) -> bool:
+        """Whether its host was given up, as far as is known here."""
+        return self.seen(gate).down(micros(self._clock()))
+
+    def told(self, gate: str, pace: Pace) -> tuple[float, Health]:
+        """What a lease tells: seconds between the gate's turns, and its host's health."""
+        seen = self.seen(gate)
+        return seen.step(pace) / 1_000_000, seen.health
+
+    async def read(self, gates: Sequence[str]) -> list[Gate]:
+        """Gates as they are now: a read unit each."""
+        items = await self._aws.items([(self.table, key(gate)) for gate in gates])
+        return [self.note(gate, items.get((self.table, key(gate)))) for gate in gates]
+
+    async def take(self, gate: str, turns: int, pace: Pace, *, anyway: bool = False) -> list[float]:
+        """Take at most `turns` turns that start within the horizon and for whose requests there is room (`anyway`:
+        all); answers their starts, in order.
+
+        `pace` is the crawl's. Where neither it nor the gate has an interval no turn is needed: the answer is when the
+        gate opens, for all, and nothing is written.
         """
         # Tasks of one process wait for each other: they would only make each other lose.
         async with self._locks.setdefault(gate, asyncio.Lock()):
-            return await self._take(gate, turns, interval, anyway)
+            return await self._take(gate, turns, pace, anyway)
 
-    async def _take(self, gate: str, turns: int, interval: float, anyway: bool) -> list[float]:
-        seen = self._seen.get(gate) or self.note(gate, None)
+    async def _take(self, gate: str, turns: int, pace: Pace, anyway: bool) -> list[float]:
+        seen = self.seen(gate)
         for race in range(RACES):
             now = micros(self._clock())
-            step = max(micros(interval), seen.interval)
-            first = seen.opens(step, now)
+            step = seen.step(pace)
+            first = max(now, seen.next(step))
             latest = now + micros(HORIZON)
-            if not anyway and (first > latest or seen.held > now):
+            fit = turns if anyway else min(turns, seen.room(pace, now))
+            if not anyway and (not fit or first > latest or seen.held > now or seen.down(now)):
                 return []
             if not step:
                 return [first / 1_000_000] * turns
-            fit = turns if anyway else min(turns, (latest - first) // step + 1)
-            last = first + (fit - 1) * step
+            fit = fit if anyway else min(fit, (latest - first) // step + 1)
             try:
-                await self._move(gate, seen, last)
+                await self._move(gate, seen, first + (fit - 1) * step, now)
             except Refused as error:
                 if error.code != "ConditionalCheckFailedException":
                     raise
                 seen = self.note(gate, error.item)
                 await asyncio.sleep(random.uniform(0, 0.01) * race)  # noqa: S311
                 continue
-            self._remember(gate, Gate(last, seen.interval, seen.held, self._clock()))
             return [(first + turn * step) / 1_000_000 for turn in range(fit)]
         raise StateUnavailable(f"too many workers want turns at the gate of {gate}")
 
-    def outlook(self, gate: str, interval: float) -> tuple[float, float]:
+    async def _move(self, gate: str, seen: Gate, last: int, now: int) -> None:
+        """Set `last` if the gate is still as `seen`. If the process dies here, the turns are void and nobody waits."""
+        unchanged = "#revision = :seen" if seen.revision else "attribute_not_exists(#revision)"
+        over = [FLIGHT + flight for flight in seen.expired(now)[:TIDIED]]
+        compared = {":seen": n(seen.revision)} if seen.revision else {}
+        await self._write(gate, {"last": n(last)}, over, condition=unchanged, compared=compared)
+
+    def outlook(self, gate: str, pace: Pace) -> tuple[float, float]:
         """From when on a claim may take the gate's next turn, and the seconds between its turns, as known here."""
-        seen = self._seen.get(gate, Gate())
-        step = max(micros(interval), seen.interval)
-        opens = seen.opens(step, micros(self._clock())) / 1_000_000
-        return max(opens - HORIZON / 2, seen.held / 1_000_000), step / 1_000_000
+        seen, now = self.seen(gate), micros(self._clock())
+        step = seen.step(pace)
+        opens = max(max(now, seen.next(step)) - micros(HORIZON / 2), seen.room_at(pace, now), seen.held)
+        return opens / 1_000_000, step / 1_000_000
 
-    async def turn(self, gate: str, interval: float) -> float:
-        """Take one turn, however far away; answers its start."""
-        if not interval and self.stale(gate):
-            items = await self._aws.items([(self.table, key(gate))])
-            self.note(gate, items.get((self.table, key(gate))))
-        return (await self.take(gate, 1, interval, anyway=True))[0]
+    async def turn(self, gate: str, pace: Pace) -> float:
+        """Take one turn, however far away and whatever is in flight; answers its start."""
+        if not pace.interval and self.stale(gate):
+            await self.read([gate])
+        return (await self.take(gate, 1, pace, anyway=True))[0]
 
-    async def hold(self, gate: str, until: float, interval: float | None) -> None:
-        """Raise `held` (never lowers it) and set the gate's own interval. Both may be repeated."""
-        if interval is not None:
-            await self._update(gate, "SET #i = :i", {":i": n(micros(interval))}, {"#i": "interval"})
+    async def upheld(self, lease: Lease) -> float:
+        """When the request of a lease's turn may start: later than its turn if the gate was raised since, and now if
+        its host was given up since, which takes the turn away too.
+
+        No request where the gate was seen within the last second, else a read unit. Of those who ask about one gate at
+        a time one reads for all, so that a host costs a process at most a read a second, however many its turns.
+        """
+        async with self._locks.setdefault(lease.gate, asyncio.Lock()):
+            if self.stale(lease.gate):
+                await self.read([lease.gate])
+        seen, now = self.seen(lease.gate), self._clock()
+        if seen.down(micros(now)):
+            return max(now, lease.start_at)
+        return max(lease.start_at, seen.held / 1_000_000)
+
+    async def hold(self, gate: str, until: float, why: Why, interval: float | None) -> None:
+        """Raise `held` (never lowers it) and set the gate's own interval. Both may be repeated. One write; two where
+        the gate was held longer already, and its interval is set all the same."""
+        setting = {} if interval is None else {"interval": n(micros(interval))}
         if until > 0:
             try:
-                await self._update(
+                await self._write(
                     gate,
-                    "SET held = :u",
-                    {":u": n(micros(until))},
-                    {},
-                    condition="attribute_not_exists(held) OR held < :u",
+                    {**setting, "held": n(micros(until)), "why": s(why)},
+                    condition="attribute_not_exists(held) OR held < :until",
+                    compared={":until": n(micros(until))},
                 )
             except Refused as error:
                 if error.code != "ConditionalCheckFailedException":
                     raise
+                self.note(gate, error.item)
+            else:
+                return
+        if setting:
+            await self._write(gate, setting)
 
-    async def _move(self, gate: str, seen: Gate, last: int) -> None:
-        """Set `last` if the gate is still as `seen`. If the process dies here, the turns are void and nobody waits."""
-        names = {"last": "#l", "interval": "#i", "held": "#h"}
-        conditions, values = [], {":new": n(last)}
-        for name, alias in names.items():
-            value = getattr(seen, name)
-            absent = f"attribute_not_exists({alias})"
-            conditions.append(f"({absent} OR {alias} = :{name})" if not value else f"{alias} = :{name}")
-            values[f":{name}"] = n(value)
-        await self._update(
-            gate,
-            "SET #l = :new",
-            values,
-            {alias: name for name, alias in names.items()},
-            condition=" AND ".join(conditions),
-        )
+    async def diagnose(self, gate: str, health: Health) -> None:
+        """Replace what is known of its host's health."""
+        fitting = msgspec.structs.replace(health, error=clipped(health.error, ERROR_LENGTH))
+        await self._write(gate, {"health": {"B": msgspec.msgpack.encode(fitting)}})
 
-    async def _update(
-        self, gate: str, change: str, values: dict[str, Item], names: dict[str, str], condition: str = ""
+    async def occupy(self, gate: str, flight: str, until: float) -> None:
+        """Count a request among those in flight until then; 0: no longer."""
+        name = FLIGHT + flight.encode("utf-8", "replace").decode()
+        if until > 0:
+            await self._write(gate, {name: n(micros(until))})
+        else:
+            await self._write(gate, {}, [name])
+
+    async def _write(
+        self,
+        gate: str,
+        setting: dict[str, Item],
+        removing: Sequence[str] = (),
+        *,
+        condition: str = "",
+        compared: dict[str, Item] | None = None,
     ) -> None:
-        now = self._clock()
-        more: dict[str, Any] = {"ExpressionAttributeNames": {**names, "#t": "ttl"}}
+        """Change an item where `condition` holds, and remember it as it is then. Raises Refused where it does not."""
+        setting = {**setting, "ttl": n(int(self._clock()) + KEPT)}
+        change = "SET " + ", ".join(f"#s{i} = :s{i}" for i, _ in enumerate(setting))
+        names = {f"#s{i}": name for i, name in enumerate(setting)} | {f"#r{i}": name for i, name in enumerate(removing)}
+        names["#revision"] = "revision"
+        if removing:
+            change += " REMOVE " + ", ".join(f"#r{i}" for i, _ in enumerate(removing))
+        more: dict[str, Any] = {}
         if condition:
-            more |= {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+            more = {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        values = {f":s{i}": value for i, value in enumerate(setting.values())} | (compared or {})
         call = self._aws.dynamodb.update_item(
             TableName=self.table,
             Key={"pk": s(key(gate))},
-            UpdateExpression=f"{change}, #t = :ttl",
-            ExpressionAttributeValues={**values, ":ttl": n(int(now) + KEPT)},
+            UpdateExpression=f"{change} ADD #revision :one",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues={**values, ":one": n(1)},
             ReturnValues="ALL_NEW",
             **more,
         )

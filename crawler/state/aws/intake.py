@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from crawler.model import Lease, Phase
+from crawler.model import WELL, Health, Lease, Phase
 from crawler.state.aws.adding import Adding
 from crawler.state.aws.client import Aws
 from crawler.state.aws.crawls import Crawls
@@ -37,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         """How often the page was handed out since it last settled."""
         return self.page.lost + self.received.receives
 
-    def lease(self, start_at: float, limit: str = "") -> Lease:
+    def lease(self, start_at: float, limit: str = "", interval: float = 0.0, health: Health = WELL) -> Lease:
         """The right to work on it: whoever has the message has the page."""
         page = self.page
         return Lease(
@@ -55,6 +55,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
             start_at=start_at,
             expires_at=self.received.expires_at,
             limit=limit,
+            interval=interval,
+            health=health,
         )
 
 

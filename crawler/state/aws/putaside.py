@@ -15,6 +15,7 @@ import msgspec
 
 from crawler.errors import StateUnavailable
 from crawler.state.aws.gate import Gates
+from crawler.state.aws.pacing import Pace
 from crawler.state.aws.queue import LONGEST_DELAY, Outgoing, Queues
 from crawler.state.aws.records import Message, encode, group, lane
 
@@ -39,9 +40,9 @@ class PutAside:
         self._queues, self._gates, self._fleet_size, self._clock = queues, gates, fleet_size, clock
         self._next: OrderedDict[str, float] = OrderedDict()
 
-    def when(self, gate: str, interval: float) -> float:
+    def when(self, gate: str, pace: Pace) -> float:
         """When to look at one more page of a closed gate again: a hint, no turn is taken by it."""
-        opens, step = self._gates.outlook(gate, interval)
+        opens, step = self._gates.outlook(gate, pace)
         at = max(opens, self._next.pop(gate, 0.0))
         self._next[gate] = at + step * self._fleet_size()
         if len(self._next) > REMEMBERED:

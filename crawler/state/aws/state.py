@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 
@@ -17,12 +18,26 @@ import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch, StateMissing, StateUnavailable
-from crawler.model import Added, Beat, Counts, CrawlRecord, Lease, Page, PageState, Phase, Settled, Verdict
+from crawler.model import (
+    Added,
+    Beat,
+    Counts,
+    CrawlRecord,
+    Health,
+    HostState,
+    Lease,
+    Page,
+    PageState,
+    Phase,
+    Settled,
+    Verdict,
+    Why,
+)
 from crawler.state.aws import address as addresses
 from crawler.state.aws import table
 from crawler.state.aws.adding import Adding
 from crawler.state.aws.claiming import Claiming
-from crawler.state.aws.client import Aws, Refused
+from crawler.state.aws.client import Aws, Refused, chunks
 from crawler.state.aws.completion import Completion
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.dead_letters import DeadLetters
@@ -31,8 +46,10 @@ from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
 from crawler.state.aws.intake import Intake
 from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.pacing import host, pace
 from crawler.state.aws.putaside import PutAside
 from crawler.state.aws.queue import Depth, Queues
+from crawler.state.aws.records import micros
 from crawler.state.aws.repair import Repair
 from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.seeds import Seeds
@@ -142,10 +159,21 @@ class AwsState:
     # ---------------------------------------------------------------- the gate
 
     async def turn(self, crawl: str, gate: str) -> float:
-        return await self._gates.turn(gate, (await self._crawls.known(crawl)).record.settings.interval)
+        return await self._gates.turn(gate, pace((await self._crawls.known(crawl)).record.settings))
 
-    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
-        await self._gates.hold(gate, until, interval)
+    async def hold(
+        self, gate: str, *, until: float = 0.0, why: Why = Why.BACKOFF, interval: float | None = None
+    ) -> None:
+        await self._gates.hold(gate, until, why, interval)
+
+    async def diagnose(self, gate: str, health: Health) -> None:
+        await self._gates.diagnose(gate, health)
+
+    async def occupy(self, gate: str, flight: str, until: float) -> None:
+        await self._gates.occupy(gate, flight, until)
+
+    async def upheld(self, lease: Lease) -> float:
+        return await self._gates.upheld(lease)
 
     # ---------------------------------------------------------------- what the fleet knows
 
@@ -206,6 +234,21 @@ class AwsState:
                 line = table.state(entry)
                 if phase in (None, line.phase):
                     yield line
+
+    async def hosts(self, crawl: str) -> AsyncIterator[HostState]:
+        """The hosts of a crawl; which pages are leased only the queues know: they count as pending.
+
+        Reads the whole visited table, as `ledger` does (two cents a million URLs), and every gate of the crawl (a read
+        unit each, a hundred a request). Holds the hosts' names and sums in memory meanwhile.
+        """
+        seen = await self._crawls.read(crawl)
+        sums: dict[str, Counter[Phase]] = defaultdict(Counter)
+        async with aclosing(self._visited.scan(seen.key)) as entries:
+            async for entry in entries:
+                sums[entry.gate][entry.phase] += 1
+        for names in chunks(list(sums), 100):
+            for name, gate in zip(names, await self._gates.read(names), strict=True):
+                yield host(name, gate, pace(seen.record.settings), sums[name], micros(self._clock()))
 
     # ---------------------------------------------------------------- repair
 
