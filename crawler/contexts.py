@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 
 from crawler import retry
 from crawler.archive.archive import Archive
 from crawler.archive.stores import Store, open_store
+from crawler.chain import Chains
 from crawler.discover import Discoverer, SeenCache
 from crawler.errors import StoreUnavailable, UsageError
 from crawler.fetch import Fetcher
+from crawler.flights import Flights
+from crawler.hosts import Hosts
 from crawler.model import CrawlRecord, Lease, Verdict, dead
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.patience import patiently
 from crawler.robots_keeper import RobotsKeeper
+from crawler.sessions import Sessions
 from crawler.settle import Ledgers
 from crawler.state.port import CrawlState
 from crawler.visit import Visitor, pause_until
@@ -43,6 +48,7 @@ class Contexts:
 
     def __init__(self, state: CrawlState, store: str, worker: str, parser: Parser, stopping: asyncio.Event) -> None:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
+        self._hosts, self._flights = Hosts(state), Flights(state)
         self._contexts: dict[str, Context] = {}
         self._stores: dict[str, Store] = {}
         self._retired: list[Context] = []
@@ -62,6 +68,11 @@ class Contexts:
         """Where a crawl's endings go. Its context exists: a visit to one of its pages has finished."""
         return self._contexts[crawl].ledgers
 
+    @property
+    def interval(self) -> float:
+        """The shortest interval between turns of the crawls worked on, in seconds; infinite where none is paced."""
+        return min((c.record.settings.interval or math.inf for c in self._contexts.values()), default=math.inf)
+
     def fault(self, lease: Lease, error: Exception) -> Verdict:
         """The verdict for a page at which this program failed."""
         text = f"internal fault: {type(error).__name__}: {error}"
@@ -78,7 +89,7 @@ class Contexts:
         """
         every = [*self._retired, *self._contexts.values()]
         archives = {id(context.ledgers.archive): context.ledgers.archive for context in every}
-        closing = [patiently(archive.close) for archive in archives.values()]
+        closing = [self._flights.close(), *(patiently(archive.close) for archive in archives.values())]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*closing)
@@ -118,7 +129,20 @@ class Contexts:
         async def pause(until: float) -> bool:
             return await pause_until(until, self._stopping)
 
-        visitor = Visitor(self._state, crawl, settings, fetcher, robots, discoverer, self._parser, pause)
+        chains = Chains(self._state, crawl, Sessions(self._state, record), shared=settings.sessions)
+        visitor = Visitor(
+            self._state,
+            crawl,
+            settings,
+            fetcher,
+            robots,
+            discoverer,
+            self._parser,
+            self._hosts,
+            self._flights,
+            chains,
+            pause,
+        )
         if old is not None:
             ledgers = old.ledgers
             ledgers.discoverer = discoverer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from crawler import urls
 from crawler.config import CrawlSettings
 from crawler.fetched import Link
-from crawler.model import Lease, Page, Parent
+from crawler.model import Lease, Page, Parent, Priority
 from crawler.state.port import CrawlState
 
 if TYPE_CHECKING:
@@ -171,10 +171,8 @@ class Discoverer:
         return names
 
 
-def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: int = 1) -> Page | None:
+def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: int = Priority.NORMAL) -> Page | None:
     """The page for a seed; None when the text is no http(s) URL that can be fetched."""
-    from crawler.model import Priority
-
     wire = urls.resolve(url, url)
     if wire is None:
         return None
@@ -184,6 +182,6 @@ def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: in
         urls.digest(wire),
         urls.gate_name(host, settings.pace_by),
         depth,
-        Priority(priority),
+        priority,
         site=urls.site_name(host, settings.scope),
     )

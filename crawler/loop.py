@@ -139,7 +139,9 @@ class Worker:
                 leases, pause = [], LONG_PAUSE
             for lease in leases:
                 self._start(lease)
-            pause = SHORT_PAUSE if leases else min(pause * 2, LONG_PAUSE)
+            # A host's next turn is an interval away at most: who looks less often would let it pass.
+            longest = max(SHORT_PAUSE, min(LONG_PAUSE, self._contexts.interval / 2))
+            pause = SHORT_PAUSE if leases else min(pause * 2, longest)
             if len(leases) < room:
                 await _first_of(self._stopping, timeout=pause)
 

@@ -150,8 +150,8 @@ class Settler:
         found = [(visit.lease, visit.parsed.links) for visit in visits if visit.parsed is not None]
         pages = await patiently(lambda: ledgers.discoverer.pages(found))
         for visit in visits:
-            if visit.redirect_to is not None:
-                page = ledgers.discoverer.redirect(visit.lease, visit.redirect_to)
+            if visit.onward is not None:
+                page = ledgers.discoverer.redirect(visit.lease, visit.onward)
                 if page is not None:
                     pages.append(page)
         new: dict[bytes, set[bytes]] = defaultdict(set)  # a page may be twice in a batch, leased again when it was late

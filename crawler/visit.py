@@ -14,13 +14,17 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from crawler import gate, retry, urls
+from crawler import retry, urls
+from crawler.chain import MOST_HOPS, Chain, Chains
 from crawler.config import CrawlSettings
 from crawler.discover import Discoverer
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetch import Fetcher
 from crawler.fetched import ParsedPage, Response
-from crawler.model import Lease, Verdict, dead, defer, done, skipped
+from crawler.flights import Flights
+from crawler.gate import void
+from crawler.hosts import Hosts
+from crawler.model import HOST_DOWN, Ending, Lease, Verdict, Why, dead, defer, done, skipped
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.redirect import REDIRECTS, redirect_target
@@ -42,15 +46,31 @@ LONGEST_WAIT = 30.0
 """Seconds a page may hold its lease for its host's turn; what takes longer goes back to the frontier."""
 
 
+ADVANCE = 1.0
+"""Seconds after it was taken from which on a turn is looked at again before it is used."""
+
+
 class Visit(msgspec.Struct, kw_only=True, gc=False):
-    """What became of one lease. `response` is set when it is to be archived."""
+    """What became of one lease. `response` is set when it is to be archived. `redirect_to` is for the page's row;
+    `onward` is a page that a redirect led to, to be added."""
 
     lease: Lease
     verdict: Verdict
     response: Response | None = None
     parsed: ParsedPage | None = None
     redirect_to: str | None = None
+    onward: str | None = None
     status: int | None = None
+
+
+class _Hop(msgspec.Struct, frozen=True, gc=False):
+    """One request of a page: its URL and gate, the turn taken for it, when, and whether it came with the lease."""
+
+    url: str
+    gate: str
+    start: float
+    taken_at: float
+    claimed: bool = False
 
 
 class Visitor:
@@ -65,42 +85,90 @@ class Visitor:
         robots: RobotsKeeper,
         discoverer: Discoverer,
         parser: Parser,
+        hosts: Hosts,
+        flights: Flights,
+        chains: Chains,
         pause: Callable[[float], Awaitable[bool]],
     ) -> None:
         self._state, self._crawl, self._settings = state, crawl, settings
         self._fetcher, self._robots, self._discoverer, self._parser = fetcher, robots, discoverer, parser
+        self._hosts, self._flights, self._chains = hosts, flights, chains
         self._pause = pause
         self._slots = asyncio.Semaphore(settings.concurrency)
+        self._cap = settings.in_flight_per_host if settings.rate else 0
 
     async def visit(self, lease: Lease) -> Visit:
         """Never raises but for cancellation and an unavailable state."""
         refusal = await self._refusal(lease)
         if refusal is not None:
             return Visit(lease=lease, verdict=refusal)
-        rules, turn_used = await self._robots.rules(lease.url, lease.gate, lease.start_at)
+        start, claimed, taken_at = lease.start_at, not lease.limit, time.time()
+        if lease.limit:
+            start = await self._state.turn(self._crawl, lease.gate)
+        rules, turn_used = await self._robots.rules(lease.url, lease.gate, start)
         if isinstance(rules, Unreachable):
-            return Visit(lease=lease, verdict=self._without_robots(rules))
+            return Visit(lease=lease, verdict=await self._without_robots(lease, rules, asked=turn_used))
         if not rules.allowed(lease.url):
             return Visit(lease=lease, verdict=skipped("robots"))
-        start = await self._state.turn(self._crawl, lease.gate) if turn_used else lease.start_at
+        if turn_used:
+            claimed, taken_at, start = False, time.time(), await self._state.turn(self._crawl, lease.gate)
+        try:
+            chain = await self._chains.begin(lease)
+            answer = await self._request(lease, chain, _Hop(lease.url, lease.gate, start, taken_at, claimed))
+            while isinstance(answer, Response) and (target := await self._back(chain, answer)):
+                there = urls.gate_name(urls.hostname(target), self._settings.pace_by)
+                await self._wait_asked(there, answer)
+                start = await self._state.turn(self._crawl, there)
+                answer = await self._request(lease, chain, _Hop(target, there, start, time.time()))
+        except FetchFailure as failure:
+            return Visit(lease=lease, verdict=await self._failed(lease, failure))
+        if isinstance(answer, Verdict):
+            return Visit(lease=lease, verdict=answer)
+        return await self._answered(lease, chain, answer)
+
+    async def _request(self, lease: Lease, chain: Chain, hop: _Hop) -> Response | Verdict:
+        """One request of a page when its turn has come; or why it is not made now. Raises FetchFailure."""
+        start = hop.start
         while True:
             if start > time.time() + LONGEST_WAIT:
-                return Visit(lease=lease, verdict=defer(start))
+                return defer(start)
             if not await self._pause(start):
-                return Visit(lease=lease, verdict=defer(time.time()))
-            async with self._slots:
-                if gate.void(start, self._settings.interval, time.time()):
-                    start = await self._state.turn(self._crawl, lease.gate)
+                return defer(time.time())
+            async with self._flights.slot(hop.gate, self._cap), self._slots:
+                now = time.time()
+                if void(start, lease.interval, now):
+                    start = await self._state.turn(self._crawl, hop.gate)
                     if start > time.time():
                         continue
-                try:
-                    response = await self._fetcher.get(lease.url)
-                except FetchFailure as failure:
-                    return Visit(lease=lease, verdict=self._failed(lease, failure))
-            return await self._answered(lease, response)
+                elif hop.claimed and now - hop.taken_at > ADVANCE and (at := await self._state.upheld(lease)) > now:
+                    return defer(at)
+                async with self._flights.request(hop.gate, lease.interval):
+                    response = await self._fetcher.get(hop.url, chain.headers(hop.url))
+            await self._chains.read(chain, response)
+            if hop.gate == lease.gate:
+                await self._hosts.answered(lease, response, self._settings.interval)
+            return response
+
+    async def _back(self, chain: Chain, response: Response) -> str | None:
+        """Where a redirect leads back to, when it does and may."""
+        if response.status not in REDIRECTS or chain.hops >= MOST_HOPS:
+            return None
+        target = redirect_target(response)
+        return target if target and await self._chains.leads_back(chain, target) else None
+
+    async def _wait_asked(self, gate: str, response: Response) -> None:
+        """A redirect may say how long to wait before it is followed (RFC 9110 10.2.3)."""
+        now = time.time()
+        wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), now)
+        if wait:
+            await self._state.hold(gate, until=now + wait, why=Why.RETRY_AFTER)
 
     async def _refusal(self, lease: Lease) -> Verdict | None:
-        if lease.limit:
+        if lease.limit == HOST_DOWN:
+            if lease.health.host in ("", urls.hostname(lease.url)):
+                return dead(HOST_DOWN, lease.health.error)
+            # Another host behind the gate is down. This one is asked, and an answer opens the gate for all.
+        elif lease.limit:
             return skipped(lease.limit)
         if lease.receives > CRASH_DELIVERIES:
             return _crash(lease)
@@ -113,18 +181,22 @@ class Visitor:
                 return skipped("filtered")
         return None
 
-    def _without_robots(self, rules: Unreachable) -> Verdict:
+    async def _without_robots(self, lease: Lease, rules: Unreachable, *, asked: bool) -> Verdict:
         """No robots.txt to be had: full disallow (RFC 9309 2.3.1.4). Waited for, then given up with the host."""
         if rules.kind == FailureKind.PRIVATE:
             return skipped(rules.kind)
+        error = f"robots.txt: {rules.error}"
+        if asked:
+            await self._hosts.without_robots(lease, error)
         if rules.streak >= self._settings.max_attempts:
-            reason = "robots-unreachable" if rules.kind == "status" else rules.kind
-            return dead(reason, f"robots.txt: {rules.error}")
+            await self._hosts.give_up(lease, error)
+            return dead("robots-unreachable" if rules.kind == "status" else rules.kind, error)
         return defer(rules.until)
 
-    def _failed(self, lease: Lease, failure: FetchFailure) -> Verdict:
+    async def _failed(self, lease: Lease, failure: FetchFailure) -> Verdict:
         if failure.kind in (FailureKind.PRIVATE, FailureKind.URL):
             return skipped(failure.kind)
+        await self._hosts.failed(lease, failure.kind, str(failure))
         return self._again(lease, failure.kind, str(failure))
 
     def _again(self, lease: Lease, kind: str, error: str, at: float | None = None) -> Verdict:
@@ -133,17 +205,19 @@ class Visitor:
         wait = retry.backoff(kind, lease.attempt, jitter=random.random())  # noqa: S311 - spreads retries, no secret
         return try_again(time.time() + wait if at is None else at, kind, error)
 
-    async def _answered(self, lease: Lease, response: Response) -> Visit:
+    async def _answered(self, lease: Lease, chain: Chain, response: Response) -> Visit:
         status = response.status
         if status == 429 or status >= 500:
             return Visit(lease=lease, verdict=await self._turned_away(lease, response), status=status)
         if response.truncated in ("disconnect", "time") and lease.attempt == 1 < self._settings.max_attempts:
             verdict = self._again(lease, FailureKind.RESET, "the body ended early")
             return Visit(lease=lease, verdict=verdict, status=status)
-        visit = Visit(lease=lease, verdict=done(), response=response, status=status)
         if status in REDIRECTS:
-            visit.redirect_to = redirect_target(response)
-        elif lease.receives > PARSE_DELIVERIES:
+            return await self._redirected(lease, chain, response)
+        visit = Visit(lease=lease, verdict=done(), response=response, status=status)
+        if response.url != lease.url:
+            visit.redirect_to = response.url
+        if lease.receives > PARSE_DELIVERIES:
             visit.verdict = _crash(lease)
         elif 200 <= status < 300 and response.decoded:
             content_type = response.header(b"content-type")
@@ -157,15 +231,29 @@ class Visitor:
                     visit.verdict = self._again(lease, "parser-crash", "the parser process died at this page")
         return visit
 
+    async def _redirected(self, lease: Lease, chain: Chain, last: Response) -> Visit:
+        """Where a chain ends in a redirect its first answer is the page's."""
+        first = chain.answers[0]
+        visit = Visit(lease=lease, verdict=done(), response=first, status=first.status)
+        visit.redirect_to, target = redirect_target(first), redirect_target(last)
+        if target is None:
+            return visit
+        if chain.hops >= MOST_HOPS:
+            visit.verdict = Verdict(Ending.DONE, error=f"a redirect loop: left after {chain.hops} hops")
+            return visit
+        visit.onward = target
+        await self._wait_asked(urls.gate_name(urls.hostname(target), self._settings.pace_by), last)
+        await self._chains.pass_on(chain, target)
+        return visit
+
     async def _turned_away(self, lease: Lease, response: Response) -> Verdict:
         """429 and 5xx are tried again; what the server asks of the host's pace holds for the whole fleet."""
-        status, now = response.status, time.time()
+        status = response.status
         error = f"HTTP {status} {response.reason}".rstrip()
-        wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), now)
         if status in (429, 503):
-            if wait is None:
-                wait = retry.backoff(str(status), lease.attempt, jitter=random.random())  # noqa: S311
-            await self._state.hold(lease.gate, until=now + wait)
+            return self._again(lease, f"http-{status}", error, await self._hosts.refused(lease, response))
+        now = time.time()
+        wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), now)
         return self._again(lease, f"http-{status}", error, None if wait is None else now + wait)
 
 

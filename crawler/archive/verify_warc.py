@@ -42,7 +42,10 @@ class Records:
         """Note where a row's record should lie; False when the row names none."""
         if row.warc_file is None or row.warc_offset is None or row.warc_length is None:
             return False
-        self._places.setdefault(row.warc_file, _Places()).add(row.warc_offset, row.warc_length, page_hash(row.url))
+        # A page that sent the crawler on within its own redirect chain is the answer that was found there.
+        followed = row.redirect_to is not None and not 300 <= (row.status or 0) < 400
+        uri = page_hash(row.redirect_to if followed and row.redirect_to else row.url)
+        self._places.setdefault(row.warc_file, _Places()).add(row.warc_offset, row.warc_length, uri)
         return True
 
     def read(self, file: StoredFile) -> None:

@@ -1,0 +1,105 @@
+"""The redirect chain of a page: what a server sets a cookie for and then sends back.
+
+Every redirect leads to a new URL, a page of its own; only one that leads back into the chain is followed at once, with
+the chain's cookies: the visited set would swallow it, and the page behind it would never be had. A chain may run
+through several pages, so the fleet remembers it for the page that a redirect leads to.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from crawler import urls
+from crawler.cookies import Jar
+from crawler.fetched import Response
+from crawler.model import Lease
+from crawler.sessions import Sessions
+from crawler.state.port import CrawlState
+
+MOST_HOPS = 10
+"""Redirects of one page that are followed at once."""
+
+LONGEST = 20
+"""Pages of a chain that are remembered."""
+
+KEPT = 24 * 3600.0
+"""Seconds for which a chain is remembered."""
+
+
+class _Passed(msgspec.Struct, frozen=True, array_like=True):
+    """What the fleet knows of the chain that led to a page: the digests of its URLs, and its cookies."""
+
+    digests: tuple[bytes, ...]
+    cookies: bytes
+
+
+class Chain:
+    """One page's chain as far as this visit has come."""
+
+    def __init__(self, lease: Lease, jar: Jar) -> None:
+        self.lease, self.jar = lease, jar
+        self.digests = [lease.digest]
+        self.before: _Passed | None = None
+        self.answers: list[Response] = []
+
+    @property
+    def hops(self) -> int:
+        return len(self.answers) - 1
+
+    def headers(self, url: str) -> tuple[tuple[str, str], ...]:
+        """The request's Cookie field, if there is anything to say."""
+        cookies = self.jar.header(url)
+        return (("Cookie", cookies),) if cookies else ()
+
+
+class Chains:
+    """The chains of one crawl."""
+
+    def __init__(self, state: CrawlState, crawl: str, sessions: Sessions, *, shared: bool) -> None:
+        """`shared`: cookies are kept beyond their chain."""
+        self._state, self._crawl, self._sessions, self._shared = state, crawl, sessions, shared
+
+    async def begin(self, lease: Lease) -> Chain:
+        """The chain of a page that is to be asked for."""
+        return Chain(lease, await self._sessions.jar(lease.url))
+
+    async def read(self, chain: Chain, response: Response) -> None:
+        """Take an answer into the chain."""
+        chain.answers.append(response)
+        chain.jar.read(response.url, response)
+        if self._shared:
+            await self._sessions.keep(response.url, chain.jar)
+
+    async def leads_back(self, chain: Chain, target: str) -> bool:
+        """Whether a redirect's target is in the chain already, so that it is to be asked for now."""
+        digest = urls.digest(target)
+        if digest in chain.digests:
+            return True
+        (known,) = await self._state.recall([self._name(chain.lease.digest)])
+        chain.before = _decode(known)
+        if chain.before is None or digest not in chain.before.digests:
+            return False
+        if not self._shared:
+            chain.jar = Jar.load(chain.before.cookies)
+            for answer in chain.answers:
+                chain.jar.read(answer.url, answer)
+        # Without a cookie the page would be the same redirect again.
+        return chain.jar.header(target) is not None
+
+    async def pass_on(self, chain: Chain, target: str) -> None:
+        """Remember the chain for the page that it leads to. Of several chains the first counts."""
+        digests = [*chain.digests, *(chain.before.digests if chain.before else ())]
+        passed = _Passed(tuple(digests[:LONGEST]), b"" if self._shared else chain.jar.dump())
+        name = self._name(urls.digest(target))
+        await self._state.remember(name, msgspec.msgpack.encode(passed), KEPT, if_absent=True)
+
+    def _name(self, digest: bytes) -> str:
+        return f"chain:{self._crawl}:{digest.hex()}"
+
+
+def _decode(known: bytes | None) -> _Passed | None:
+    """A fact of another version counts as none."""
+    try:
+        return msgspec.msgpack.decode(known, type=_Passed) if known else None
+    except msgspec.MsgspecError:
+        return None
