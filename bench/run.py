@@ -1,7 +1,8 @@
-"""The measurements' command line: `python -m bench.run crawl` and `python -m bench.run aws`."""
+"""The measurements' command line: `python -m bench.run crawl`, `aws`, `pace` and `fairness`."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ CACHE = Path(".cache/bench")
 
 @click.group()
 def main() -> None:
-    """Measure what a page costs."""
+    """Measure what a page costs, and how polite and how fair a fleet is."""
 
 
 @main.command()
@@ -44,6 +45,72 @@ def aws(pages: int, workers: int, port: int) -> None:
     from bench import aws as on_aws  # needs the emulator and the CDK, which the other measurement does not
 
     sys.exit(not on_aws.measure(Shape(pages=pages, port=port), workers, CACHE))
+
+
+backend = click.option(
+    "--backend", type=click.Choice(["sqlite", "redis", "aws"]), default="sqlite", show_default=True, help="The state."
+)
+processes = click.option("--processes", default=3, show_default=True, help="Worker processes.")
+
+
+@main.command()
+@backend
+@processes
+@click.option("--rate", default=2.0, show_default=True, help="Requests a second to one host.")
+@click.option("--hosts", default=6, show_default=True, help="Hosts that never run out of pages.")
+@click.option("--seconds", default=60.0, show_default=True, help="Of each steady phase.")
+@click.option("--kills", default=0, show_default=True, help="Workers killed (and replaced), one after the other.")
+@click.option("--restart", is_flag=True, help="Stop the whole fleet, and start it anew after a while.")
+@click.option("--kill-all", is_flag=True, help="Restart after a kill of the whole fleet.")
+@click.option("--delay", default=0.0, show_default=True, help="Seconds that an answer takes.")
+@click.option("--busy", is_flag=True, help="One host more, which answers 429 with a Retry-After for a while.")
+def pace(
+    backend: str,
+    processes: int,
+    rate: float,
+    hosts: int,
+    seconds: float,
+    kills: int,
+    restart: bool,
+    kill_all: bool,
+    delay: float,
+    busy: bool,
+) -> None:
+    """Rate, allowance and requests in flight of each host, measured at the server, before and after kills and restart.
+
+    Exit code 1 says that a promise was broken.
+    """
+    from bench import pace as on_pace  # needs what the tests need
+    from tests.pace.trial import Trial
+
+    ending = signal.SIGKILL if kill_all else signal.SIGTERM if restart else None
+    trial = Trial(processes, hosts, rate, seconds, kills, restart=ending, delay=delay, busy=busy)
+    sys.exit(not on_pace.measure(backend, trial))
+
+
+@main.command()
+@backend
+@processes
+@click.option("--big", default=100_000, show_default=True, help="Pages of the big host.")
+@click.option("--rate", default=1.0, show_default=True, help="Requests a second to one host.")
+@click.option(
+    "--kind",
+    multiple=True,
+    type=click.Choice(["paced", "plain", "slow", "silent"]),
+    default=["paced", "slow", "silent"],
+    show_default=True,
+    help="The big host: Crawl-delay 10, as the others, three seconds an answer, no answer ever; repeatable.",
+)
+def fairness(backend: str, processes: int, big: int, rate: float, kind: tuple[str, ...]) -> None:
+    """The time that 25 hosts of 10 pages take, alone and beside a host with very many.
+
+    Exit code 1 says that they took more than 1.15 times as long and two seconds on top.
+    """
+    from bench import fairness as on_fairness  # needs what the tests need
+    from tests.pace.fairness import Contest, Kind
+
+    kinds = [Kind.ABSENT, *map(Kind, kind)]
+    sys.exit(not on_fairness.measure(backend, [Contest(one, big=big, rate=rate, processes=processes) for one in kinds]))
 
 
 if __name__ == "__main__":
