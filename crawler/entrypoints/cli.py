@@ -45,6 +45,7 @@ def cli() -> None:
 )
 @click.option("--fresh", is_flag=True, help="Start over: drop this crawl's state and output first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@options.cookies_option
 @options.crawl_settings
 @options.common
 def crawl(urls: tuple[str, ...], **given: Any) -> None:
@@ -53,6 +54,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     Run it again to resume; a complete crawl sends no request. Ctrl-C stops cleanly, a second Ctrl-C at once.
     """
     from crawler.entrypoints import crawl as command
+    from crawler.entrypoints.cookies import given_cookies
     from crawler.entrypoints.dropping import start_over
     from crawler.entrypoints.places import STATE_FILE, crawl_folder
     from crawler.entrypoints.seeds import check
@@ -60,6 +62,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.summary import summary
 
     settings = options.given_settings(given)
+    cookies = given_cookies(given["cookies"], settings)
     check(urls, given["crawl"], settings)
     # With a state elsewhere there is a folder only if one is asked for: then it is the store.
     folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], urls)
@@ -70,6 +73,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
         crawl=given["crawl"],
         processes=given["processes"] or os.cpu_count() or 1,
         settings=settings,
+        cookies=cookies,
     )
     if given["fresh"]:
         order = run(start_over(order, ask=not given["yes"]), given)
@@ -85,20 +89,25 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
 @options.option(
     "--file", metavar="F", help="Read URLs from a file, one a line, # begins a comment; '-' is standard input."
 )
+@options.cookies_option
 @options.crawl_settings
 @options.common
 def seed(urls: tuple[str, ...], **given: Any) -> None:
     """Add URLs to a crawl on shared state. Options hold for every worker of the crawl."""
     from crawler.entrypoints.commands import seed as command
+    from crawler.entrypoints.cookies import given_cookies
     from crawler.entrypoints.seeds import check, seed_lines
     from crawler.entrypoints.show import out
 
     if not urls and not given["file"]:
         raise UsageError("give URLs, or --file F with one URL a line ('-' reads standard input)")
     settings = options.given_settings(given)
+    cookies = given_cookies(given["cookies"], settings)
     check(urls if not given["file"] else (), given["crawl"], settings)
     lines = seed_lines(urls, given["file"])
-    work = command(need_state(given), given["store"], given["crawl"], lines, settings, as_json=given["as_json"])
+    work = command(
+        need_state(given), given["store"], given["crawl"], lines, settings, cookies, as_json=given["as_json"]
+    )
     out(run(work, given))
 
 

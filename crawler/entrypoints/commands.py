@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from crawler.archive.stores import open_store
+from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
@@ -57,12 +58,15 @@ async def seed(
     crawl: str | None,
     lines: Iterable[str],
     settings: dict[str, Any],
+    cookies: CookieFile | None = None,
     *,
     as_json: bool,
 ) -> str:
     """Add seeds, making the crawl when there is none (of that name)."""
     async with opened(address, create=True) as state:
         record = await crawl_to_seed(state, crawl, settings, store or "")
+        if cookies is not None:
+            warn(await seed_cookies(state, record, cookies))
         seeded = await add_seeds(state, record, lines, warn)
     if as_json:
         return json_line({"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad})

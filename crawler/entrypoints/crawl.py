@@ -15,6 +15,7 @@ import msgspec
 
 from crawler.archive.merge import merge
 from crawler.archive.stores import open_store
+from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.places import store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
@@ -45,6 +46,7 @@ class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
     crawl: str | None
     processes: int
     settings: dict[str, Any]
+    cookies: CookieFile | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         store = open_store(address)
         await store.check()
         record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
+        if order.cookies is not None:
+            progress.say(await seed_cookies(state, record, order.cookies))
         await add_seeds(state, record, order.seeds, progress.say)
         progress.begin(record, address)
         stopped = False
