@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -23,6 +24,7 @@ class Peer:
         except (asyncio.IncompleteReadError, ConnectionError):
             return b""
         self.server.requests.append(head)
+        self.server.times.append(time.monotonic())
         self.server.asked.set()
         return head
 
@@ -58,6 +60,8 @@ class Server:
     def __init__(self, address: str) -> None:
         self.address = address
         self.requests: list[bytes] = []
+        self.times: list[float] = []
+        """When they came, monotonic seconds."""
         self.connections = 0
         self.open = 0
         self.asked = asyncio.Event()
