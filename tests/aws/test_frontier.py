@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 
-from crawler.model import Added, Phase, Settled, dead, defer, done, retry, skipped
+from crawler.model import Added, Health, Phase, Settled, dead, defer, done, retry, skipped
 from crawler.state.aws.gate import HORIZON
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
@@ -63,6 +63,7 @@ async def test_every_ending(state: AwsState) -> None:
 
 async def test_rate_paces_a_gate_over_two_workers(opening: Open) -> None:
     one, two = await opening("one", rate=2.0), await opening("two")
+    await one.diagnose("site.example", Health(prompt=True))
     await one.add("c", pages(30))
     leases = [*await one.claim(10), *await two.claim(10), *await one.claim(10)]
     starts = sorted(lease.start_at for lease in leases)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from crawler.errors import StateUnavailable
-from crawler.model import Lease
+from crawler.model import HOST_DOWN, MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME, Lease
 from crawler.state.aws.client import together
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.gate import Gates
@@ -26,6 +26,7 @@ from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.pacing import Pace, pace
 from crawler.state.aws.putaside import Aside, PutAside
 from crawler.state.aws.queue import Queues, Received
+from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import Message, decode
 from crawler.state.aws.ticket import pk, ticket
 
@@ -35,7 +36,7 @@ ELSEWHERE = 2
 """Seconds for which a page of a crawl that this worker does not serve is put aside."""
 
 NEAR_LIMIT = 5
-"""Seconds for which a page is put aside that may or may not fit under max_pages once others have ended."""
+"""Seconds for which a page is put aside that may or may not fit under a limit once others have ended."""
 
 OUTAGE = 10
 """Seconds for which pages are put aside when their records cannot be read."""
@@ -55,11 +56,12 @@ class Claiming:
         crawls: Crawls,
         gates: Gates,
         held: Held,
+        quotas: Quotas,
         aside: PutAside,
         clock: Callable[[], float],
     ) -> None:
         self._queues, self._lanes, self._intake, self._crawls = queues, lanes, intake, crawls
-        self._gates, self._held, self._aside, self._clock = gates, held, aside, clock
+        self._gates, self._held, self._quotas, self._aside, self._clock = gates, held, quotas, aside, clock
         self._closed = 0
         self._running: set[asyncio.Task[list[Lease]]] = set()
         self._unclaimed: list[Lease] = []
@@ -128,14 +130,14 @@ class Claiming:
         aside: list[Aside] = []
         ready: dict[str, list[Job]] = defaultdict(list)
         for job in live:
-            limit, room = self._limit(job.page.crawl, now)
+            limit = self._limit(job.page, now)
             if crawl not in (None, job.page.crawl):
                 aside.append(_aside(job, now + ELSEWHERE))
             elif limit:
                 leases.append(self._lease(job, now, limit))
             elif job.page.not_before > now:
                 aside.append(_aside(job, job.page.not_before))
-            elif room <= len(ready[job.page.crawl]):
+            elif self._full(job.page, ready[job.page.crawl]):
                 aside.append(_aside(job, now + NEAR_LIMIT))
             else:
                 ready[job.page.crawl].append(job)
@@ -149,7 +151,7 @@ class Claiming:
         leases = await self._fit(leases)
         ids = {job.page.pk: job.received.id for job in live}
         for lease in leases:
-            self._held.add(pk(lease), ids[pk(lease)], lease.expires_at)
+            self._held.add(pk(lease), lease.gate, ids[pk(lease)], lease.expires_at)
         return leases, aside, drop
 
     async def _fit(self, leases: Sequence[Lease]) -> list[Lease]:
@@ -174,19 +176,29 @@ class Claiming:
                 fitted.append(msgspec.structs.replace(lease, expires_at=ends))
         return fitted
 
-    def _limit(self, crawl: str, now: float) -> tuple[str, float]:
-        """The limit that is used up ("" for none), and how many more pages may be handed out besides those held."""
-        seen = self._crawls.seen(crawl)
+    def _limit(self, page: Message, now: float) -> str:
+        """The limit that ends the page, "" for none."""
+        seen = self._crawls.seen(page.crawl)
         if seen is None:
-            return "", 0.0
-        settings = seen.record.settings
-        if now >= self._end(crawl):
-            return "max-time", 0.0
-        if settings.max_pages is None:
-            return "", float("inf")
-        if seen.done >= settings.max_pages:
-            return "max-pages", 0.0
-        return "", settings.max_pages - seen.done - self._held.count(seen.key)
+            return ""
+        most = seen.record.settings.max_pages
+        if now >= self._end(page.crawl):
+            return MAX_TIME
+        if most is not None and seen.done >= most:
+            return MAX_PAGES
+        if self._quotas.used_up(page):
+            return MAX_PAGES_PER_HOST
+        return HOST_DOWN if self._gates.down(page.gate) else ""
+
+    def _full(self, page: Message, ready: Sequence[Job]) -> bool:
+        """Whether what is held and `ready` may use a limit up: how many more fit is known once some have ended."""
+        seen = self._crawls.seen(page.crawl)
+        if seen is None:
+            return True
+        most = seen.record.settings.max_pages
+        if most is not None and len(ready) >= most - seen.done - self._held.count(seen.key):
+            return True
+        return sum(job.page.gate == page.gate for job in ready) >= self._quotas.room(page)
 
     def _lease(self, job: Job, start_at: float, limit: str = "") -> Lease:
         interval, health = self._gates.told(job.page.gate, self._pace(job.page.crawl))

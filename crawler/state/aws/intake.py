@@ -19,6 +19,7 @@ from crawler.state.aws.gate import Gates
 from crawler.state.aws.gate import key as gate_key
 from crawler.state.aws.held import Held
 from crawler.state.aws.queue import Received
+from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import Message, Seed, decode
 from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.table import Record, Visited, record
@@ -72,10 +73,11 @@ class Intake:
         adding: Adding,
         seeds: Seeds,
         held: Held,
+        quotas: Quotas,
         clock: Callable[[], float],
     ) -> None:
         self._aws, self._visited, self._crawls, self._gates = aws, visited, crawls, gates
-        self._adding, self._seeds, self._held, self._clock = adding, seeds, held, clock
+        self._adding, self._seeds, self._held, self._quotas, self._clock = adding, seeds, held, quotas, clock
 
     async def take(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
         """The pages that have not ended, and the receipts of messages that are for nobody."""
@@ -110,18 +112,25 @@ class Intake:
 
         So are crawls that are perhaps not as they were seen: purged, or begun anew.
         """
+        pages = [job.page for job in jobs]
+        counted = self._quotas.stale(pages)
         gates = {job.page.gate for job in jobs if self._gates.stale(job.page.gate)}
         crawls = {job.page.crawl for job in jobs if self._crawls.stale(job.page.crawl) or not self._runs(job)}
         records, control = self._visited.table, self._gates.table
         wanted = [(records, job.page.pk) for job in jobs]
         wanted += [(control, gate_key(gate)) for gate in gates]
+        wanted += [(control, key) for key in counted]
         wanted += [(control, crawl_key(crawl)) for crawl in crawls]
         items = await self._aws.items(wanted)
         for gate in gates:
             self._gates.note(gate, items.get((control, gate_key(gate))))
+        self._quotas.note(counted, items)
         unrecorded = {job.page.crawl for job in jobs if (records, job.page.pk) not in items}
         items |= await self._aws.items([(control, crawl_key(crawl)) for crawl in unrecorded - crawls])
         self._crawls.renew(crawls | unrecorded, items)
+        # Only now is it known which counts the crawls want that were read just now.
+        if first := self._quotas.stale(pages):
+            await self._quotas.read(first)
         pks = {job.page.pk for job in jobs}
         return {pk: record(items[records, pk]) for pk in pks if (records, pk) in items}
 

@@ -15,6 +15,7 @@ from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.facts import Scope
 from crawler.state.aws.queue import Queues
+from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import page_key
 from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.table import Record, Visited
@@ -34,12 +35,13 @@ class Repair:
         visited: Visited,
         crawls: Crawls,
         scope: Scope,
+        quotas: Quotas,
         requeue: Requeue,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
     ) -> None:
         self._queues, self._visited, self._crawls, self._scope = queues, visited, crawls, scope
-        self._requeue, self._dead_letters, self._clock = requeue, dead_letters, clock
+        self._quotas, self._requeue, self._dead_letters, self._clock = quotas, requeue, dead_letters, clock
         self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
         self._unsent: dict[str, Unsent] = {}
 
@@ -139,6 +141,7 @@ class Repair:
         if run:
             await self._visited.drop(crawl, run)
             await self._scope.drop(crawl, run)
+            await self._quotas.drop(crawl, run)
 
 
 def _owed(entry: Record) -> bool:

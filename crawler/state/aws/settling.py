@@ -19,6 +19,7 @@ from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
+from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import Message, failed, lane
 from crawler.state.aws.table import Outcome, Record, Visited
 from crawler.state.aws.ticket import pk, ticket
@@ -36,10 +37,17 @@ class Settling:
     """Settlements of one process."""
 
     def __init__(
-        self, queues: Queues, lanes: Lanes, visited: Visited, crawls: Crawls, held: Held, clock: Callable[[], float]
+        self,
+        queues: Queues,
+        lanes: Lanes,
+        visited: Visited,
+        crawls: Crawls,
+        held: Held,
+        quotas: Quotas,
+        clock: Callable[[], float],
     ) -> None:
         self._queues, self._lanes, self._visited, self._crawls = queues, lanes, visited, crawls
-        self._held, self._clock = held, clock
+        self._held, self._quotas, self._clock = held, quotas, clock
         self._begun: set[str] = set()
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -115,8 +123,11 @@ class Settling:
             if stamp not in self._begun:
                 self._begun.add(stamp)
                 self._crawls.owe(_run(lease), bytes=verdict.bytes, **{verdict.ending.value: 1})
+                if verdict.ending is Ending.DONE:
+                    self._quotas.owe(lease.crawl, _run(lease), lease.gate)
         for run in {_run(lease) for lease, _ in endings}:
             await self._crawls.pay(run)
+        await self._quotas.pay()
         return {lease.token for lease, _ in won}
 
     async def _pass_on(self, endings: Sequence[Ended]) -> set[str]:

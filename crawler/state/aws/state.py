@@ -49,6 +49,7 @@ from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.pacing import host, pace
 from crawler.state.aws.putaside import PutAside
 from crawler.state.aws.queue import Depth, Queues
+from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import micros
 from crawler.state.aws.repair import Repair
 from crawler.state.aws.requeue import Requeue
@@ -78,19 +79,22 @@ class AwsState:
         self._visited = Visited(aws, names.table)
         self._crawls = Crawls(aws, names.control, clock)
         self._gates = Gates(aws, names.control, clock)
+        quotas = Quotas(aws, names.control, self._crawls, held, clock)
         self._facts = Facts(aws, names.control, clock)
         self._scope = Scope(aws, names.control)
         self._fleet = Fleet(aws, names.control, clock)
         self._adding = Adding(self._visited, self._crawls, self._scope, queues, lanes, held, clock)
         seeds = Seeds(self._crawls, self._adding, clock)
-        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, clock)
+        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, quotas, clock)
         aside = PutAside(queues, self._gates, lambda: self._fleet.size, clock)
-        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, aside, clock)
-        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, clock)
+        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, quotas, aside, clock)
+        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, quotas, clock)
         requeue = Requeue(self._visited, self._adding)
         self._dead_letters = DeadLetters(queues, intake, self._settling, clock)
         self._completion = Completion(queues, self._visited, self._crawls, requeue, self._dead_letters)
-        self._repair = Repair(queues, self._visited, self._crawls, self._scope, requeue, self._dead_letters, clock)
+        self._repair = Repair(
+            queues, self._visited, self._crawls, self._scope, quotas, requeue, self._dead_letters, clock
+        )
 
     @classmethod
     async def open(
