@@ -287,7 +287,7 @@ def plain(tmp_path: Path) -> sqlite3.Connection:
     """A state's connection in this thread, as the functions of the package are given one."""
     connection = database._connect(str(tmp_path / "plain.sqlite"), True)
     connection.execute("BEGIN IMMEDIATE")
-    records.create(connection, record(rate=100.0))
+    records.create(connection, record(rate=100.0, in_flight_per_host=1000))
     return connection
 
 

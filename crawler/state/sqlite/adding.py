@@ -27,6 +27,8 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
     ids: dict[bytes, int] = {}
     lane_of: dict[str, int] = {}
     changes: Counter[str] = Counter()
+    moves = lanes.Changes(lanes.Moves)
+    reasons: records.Reasons = Counter()
     answers: list[Added] = []
     rows: list[tuple[object, ...]] = []
     (last,) = db.execute("SELECT coalesce(max(id), 0) FROM page").fetchone()
@@ -47,12 +49,15 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
         ids[page.digest] = last
         parents[page.digest] = parent
         lane = None
-        if not page.skip:
+        if page.skip:
+            reasons[crawl, SKIPPED, page.skip] += 1
+        else:
             lane = lane_of.get(page.gate)
             if lane is None:
-                lane, made = lanes.find(db, crawl, page.gate)
+                lane, made = lanes.find(db, now, crawl, page.gate)
                 lane_of[page.gate] = lane
                 changes["hosts"] += made
+            moves[lane].pending += 1
         phase = SKIPPED if page.skip else PENDING
         changes["skipped" if page.skip else "pending"] += 1
         rank = lanes.rank(page.priority, page.depth)
@@ -66,6 +71,8 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
             rows,
         )
         lanes.refresh(db, lane_of.values())
+        lanes.add_up(db, moves)
+        records.add_up_reasons(db, reasons)
         records.add_up(db, crawl, now, changes)
         records.reopen(db, crawl)
     return answers

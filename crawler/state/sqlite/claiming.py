@@ -11,15 +11,16 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crawler.model import Lease
-from crawler.state.sqlite import gates, lanes, leasing, records
+from crawler.model import HOST_DOWN, MAX_PAGES_PER_HOST, Lease
+from crawler.state.sqlite import gates, lanes, leasing, opening, records
 from crawler.state.sqlite.gates import Gate
 from crawler.state.sqlite.records import Crawl
 
 _LANES = (
-    "SELECT lane.rank, lane.served, lane.id, gate.id, gate.name, gate.next_at, gate.last_at, gate.interval"
+    f"SELECT lane.rank, lane.served, lane.id, lane.done, lane.leased, {gates.COLUMNS}"  # noqa: S608
     " FROM lane CROSS JOIN gate ON gate.id = lane.gate"
-    " WHERE lane.crawl = ? AND lane.open = ? AND lane.rank IS NOT NULL ORDER BY lane.rank, lane.served LIMIT ?"
+    " WHERE lane.crawl = :crawl AND lane.open = :open AND lane.rank IS NOT NULL"
+    " ORDER BY lane.rank, lane.served LIMIT :limit"
 )
 _QUEUE = "SELECT rank, id FROM page WHERE phase = 0 AND lane = ? AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ?"
 _PAGE = (
@@ -28,6 +29,7 @@ _PAGE = (
     " FROM page WHERE id = ?"
 )
 _FIRST = (-(1 << 62), 0)
+ANY = float("inf")
 
 
 @dataclass(slots=True)
@@ -37,20 +39,35 @@ class _Work:
     crawl: Crawl
     limit: str
     room: float
+    interval: float
+    cap: int
+    lasts: float
+    """Seconds."""
 
     @classmethod
     def of(cls, crawl: Crawl, now: float) -> _Work:
-        limit, most = crawl.used_up(now), crawl.settings.max_pages
-        return cls(crawl, limit, float("inf") if limit or most is None else most - crawl.done - crawl.leased)
+        settings, limit = crawl.settings, crawl.used_up(now)
+        room = ANY if limit or settings.max_pages is None else settings.max_pages - crawl.done - crawl.leased
+        return cls(crawl, limit, room, settings.interval, gates.cap(settings), settings.lease_seconds)
+
+    def of_host(self, done: int, leased: int) -> tuple[str, float]:
+        """The limit that ends the pages of one of its hosts, and how many more of them may be leased."""
+        most = self.crawl.settings.max_pages_per_host
+        if self.limit or most is None:
+            return self.limit, ANY
+        return (MAX_PAGES_PER_HOST, ANY) if done >= most else ("", most - done - leased)
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A lane in a claim: rank and id of its first pending page, and the queue of those behind it."""
+    """A lane in a claim: which limit ends it, or how many more of its pages may be leased; rank and id of its first
+    pending page, and the queue of those behind it."""
 
     id: int
     work: _Work
     gate: Gate
+    limit: str
+    room: float
     head: tuple[int, int]
     queue: Iterator[tuple[int, int]]
 
@@ -62,32 +79,41 @@ _Order = list[tuple[int, int, int, _Lane]]
 def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str | None) -> list[Lease]:
     """Hand out at most `limit` pages whose gate opens within the horizon."""
     leasing.wake(db, now)
-    gates.open_due(db, now)
+    opening.due(db, now)
     crawls = records.with_pending(db) if name is None else [records.find(db, name)]
     works = [_Work.of(crawl, now) for crawl in crawls]
     for work in works:
         if work.limit:
             leasing.end_delays(db, work.crawl.id)
-    order = _in_order(db, works, limit)
+    order = _in_order(db, now, works, limit)
     heapq.heapify(order)
     number = lanes.last_served(db)
     leases: list[Lease] = []
-    served: dict[int, int] = {}
-    moved: dict[int, Gate] = {}
+    served: dict[int, tuple[int, int, int]] = {}
+    paced: dict[int, Gate] = {}
+    counted: dict[int, Gate] = {}
     while order and len(leases) < limit:
         lane = order[0][-1]
         work, gate = lane.work, lane.gate
-        if work.room < 1 or not (work.limit or gate.near(now)):
+        step = gate.step(work.interval)
+        limit_used_up = lane.limit or (HOST_DOWN if gate.down(now) else "")
+        if min(work.room, lane.room) < 1 or not (
+            limit_used_up or (gate.near(now) and not gate.full(now, step, work.cap))
+        ):
             heapq.heappop(order)
             continue
         start = now
-        if not work.limit:
-            start = gate.take(now, work.crawl.settings.interval)
-            moved[gate.id] = gate
-        leases.append(_lease(db, now, work, gate, lane.head[1], start))
+        if not limit_used_up:
+            start = gate.take(now, work.interval)
+            if step:
+                paced[gate.id] = gate
+        leases.append(_lease(db, now, lane, start, step, limit_used_up))
         work.room -= 1
+        lane.room -= 1
+        if lane.room != ANY:
+            counted[gate.id] = gate
         number += 1
-        served[lane.id] = number
+        served[lane.id] = number, served[lane.id][1] + 1 if lane.id in served else 1, lane.id
         head = next(lane.queue, None)
         if head is None:
             heapq.heappop(order)
@@ -95,34 +121,37 @@ def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str
             lane.head = head
             heapq.heapreplace(order, (head[0], number, lane.id, lane))
     leasing.write(db, now, worker, leases)
-    lanes.serve(db, served)
-    for gate in moved.values():
-        if gate.next_at > now:  # otherwise no interval paces it, and nothing changed
-            gates.save(db, gate, now)
+    lanes.serve(db, list(served.values()))
+    for gate in paced.values():
+        gates.save(db, gate)
+    opening.behind(db, now, (paced | counted).values())
     return leases
 
 
-def _in_order(db: sqlite3.Connection, works: Sequence[_Work], limit: int) -> _Order:
+def _in_order(db: sqlite3.Connection, now: float, works: Sequence[_Work], limit: int) -> _Order:
     """The lanes to claim from. The first `limit` of a crawl suffice: each has a page that is before those behind."""
     rows = [
         (work, row)
         for work in works
         if work.room >= 1
         for opened in ((1, 0) if work.limit else (1,))
-        for row in db.execute(_LANES, (work.crawl.id, opened, limit)).fetchall()
+        for row in db.execute(_LANES, {"now": now, "crawl": work.crawl.id, "open": opened, "limit": limit}).fetchall()
     ]
     if not rows:
         return []
     share = -(-limit // len(rows))
     shared: dict[int, Gate] = {}
     order: _Order = []
-    for work, (rank, number, id, *gate) in rows:
+    for work, (rank, number, id, done, leased, *columns) in rows:
         queue = _queue(db, id, share + 1)
         head = next(queue, None)
         if head is None:  # a rank without a page can only come from outside; it must not stop the others
             lanes.refresh(db, [id])
             continue
-        lane = _Lane(id, work, shared.setdefault(gate[0], Gate(*gate)), head, queue)
+        gate = shared.get(columns[0])
+        if gate is None:
+            gate = shared[columns[0]] = gates.read(*columns)
+        lane = _Lane(id, work, gate, *work.of_host(done, leased), head, queue)
         order.append((rank, number, id, lane))
     return order
 
@@ -136,7 +165,8 @@ def _queue(db: sqlite3.Connection, lane: int, some: int) -> Iterator[tuple[int, 
         last = rows[-1]
 
 
-def _lease(db: sqlite3.Connection, now: float, work: _Work, gate: Gate, page: int, start: float) -> Lease:
+def _lease(db: sqlite3.Connection, now: float, lane: _Lane, start: float, interval: float, limit: str) -> Lease:
+    work, gate, page = lane.work, lane.gate, lane.head[1]
     url, digest, rank, found_at, fence, failures, receives, parent_url = db.execute(_PAGE, (page,)).fetchone()
     priority, depth = lanes.priority_and_depth(rank)
     return Lease(
@@ -152,6 +182,8 @@ def _lease(db: sqlite3.Connection, now: float, work: _Work, gate: Gate, page: in
         attempt=failures + 1,
         receives=receives + 1,
         start_at=start,
-        expires_at=now + work.crawl.settings.lease_seconds,
-        limit=work.limit,
+        expires_at=now + work.lasts,
+        limit=limit,
+        interval=interval,
+        health=gate.health,
     )

@@ -23,7 +23,7 @@ from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavail
 T = TypeVar("T")
 
 APPLICATION_ID = 0x43726177  # "Craw", in the file's header beside the schema version
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 60.0
 CACHE_KIB = 64 * 1024  # holds the digests of a million pages
 LOG_PAGES = 8000  # of 4 KiB before the log is copied into the file: new digests are scattered, so copy many at a time

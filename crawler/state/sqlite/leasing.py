@@ -30,7 +30,7 @@ def token(page: int, fence: int, crawl: int) -> str:
 
 
 def write(db: sqlite3.Connection, now: float, worker: str, leases: Sequence[Lease]) -> None:
-    """Hand pending pages out, as these leases say. Their lanes' best ranks are the caller's to refresh."""
+    """Hand pending pages out, as these leases say. Their lanes are the caller's to serve."""
     db.executemany(
         "UPDATE page SET phase = 1, receives = receives + 1, worker = ?, wakes_at = ?, fence = ? WHERE id = ?",
         [(worker, lease.expires_at, fence, page) for lease in leases for page, fence, _ in [_parts(lease)]],
@@ -58,6 +58,8 @@ def extend(db: sqlite3.Connection, now: float, leases: Sequence[Lease]) -> list[
 def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
     """End leases that are still held."""
     changes: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    reasons: records.Reasons = Counter()
+    moves = lanes.Changes(lanes.Moves)
     queued: set[int] = set()
     answers = []
     for lease, verdict in endings:
@@ -69,9 +71,14 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
         if verdict.ending in _PHASES:
             phase, wakes_at, reason = _PHASES[verdict.ending], None, history.text(verdict.reason) or None
             changes[crawl][verdict.ending] += 1
+            if phase == DONE:
+                moves[lane].done += 1
+            else:
+                reasons[crawl, phase, reason or ""] += 1
         else:
             phase, wakes_at, reason = (DELAYED, verdict.at, None) if verdict.at > now else (PENDING, None, None)
             changes[crawl]["pending"] += 1
+            moves[lane].pending += 1
             if phase == PENDING:
                 queued.add(lane)
         db.execute(
@@ -80,10 +87,13 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
         )
         if verdict.ending in _FAILED:
             history.append(db, page, Failure(now, verdict.reason, verdict.error))
+        moves[lane].leased -= 1
         changes[crawl]["leased"] -= 1
         changes[crawl]["bytes"] += verdict.bytes
         answers.append(Settled.SETTLED)
     lanes.refresh(db, queued)
+    lanes.add_up(db, moves)
+    records.add_up_reasons(db, reasons)
     for crawl, change in changes.items():
         records.add_up(db, crawl, now, change)
     return answers
@@ -151,7 +161,12 @@ def _give_back(db: sqlite3.Connection, now: float, held: Sequence[tuple[int, int
         "UPDATE page SET phase = 0, wakes_at = NULL, worker = NULL, rank = ? WHERE id = ?",
         [(lanes.returned(rank), page) for page, _, _, rank in held],
     )
-    lanes.refresh(db, {lane for _, _, lane, _ in held})
+    moves = lanes.Changes(lanes.Moves)
+    for _, _, lane, _ in held:
+        moves[lane].leased -= 1
+        moves[lane].pending += 1
+    lanes.refresh(db, moves)
+    lanes.add_up(db, moves)
     for crawl, count in Counter(crawl for _, crawl, _, _ in held).items():
         records.add_up(db, crawl, now, Counter(leased=-count, pending=count))
 

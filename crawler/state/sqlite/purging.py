@@ -1,6 +1,6 @@
 """Dropping a crawl in steps, so that no other process waits long for the lock.
 
-    nothing can be claimed or added, leases are LOST -> pages, lanes, sources, scope -> the record
+    nothing can be claimed or added, leases are LOST, the sums are gone -> pages, lanes, sources, scope -> the record
 
 The record goes last: if the process dies between two steps, `crawls` still shows it, and purging again goes on.
 """
@@ -23,6 +23,7 @@ def start(db: sqlite3.Connection, name: str) -> int | None:
     row = db.execute("SELECT id FROM crawl WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
+    db.execute("DELETE FROM reason WHERE crawl = ?", row)
     db.execute("DELETE FROM page WHERE phase = 1 AND wakes_at IS NOT NULL AND crawl = ?", row)
     db.execute(
         f"UPDATE crawl SET purged = 1, {', '.join(f'{name} = 0' for name in SUMS)} WHERE id = ?",  # noqa: S608

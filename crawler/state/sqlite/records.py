@@ -17,6 +17,9 @@ PENDING, LEASED, DONE, SKIPPED, DEAD, DELAYED = range(6)
 
 SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
 
+Reasons = Counter[tuple[int, int, str]]
+"""Pages by crawl, phase (SKIPPED or DEAD) and reason."""
+
 _RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at, amended_at FROM crawl"
 _ADD_UP = f"UPDATE crawl SET updated_at = ?, {', '.join(f'{name} = {name} + ?' for name in SUMS)} WHERE id = ?"  # noqa: S608
 _settings = msgspec.json.Decoder(CrawlSettings)
@@ -63,6 +66,19 @@ def find(db: sqlite3.Connection, name: str) -> Crawl:
     return _crawl(*row[1:])
 
 
+class Settings(dict[int, CrawlSettings]):
+    """The settings of crawls by row, each read once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        super().__init__()
+        self._db = db
+
+    def __missing__(self, crawl: int) -> CrawlSettings:
+        (settings,) = self._db.execute("SELECT settings FROM crawl WHERE id = ?", (crawl,)).fetchone()
+        self[crawl] = _decoded(settings)
+        return self[crawl]
+
+
 def with_pending(db: sqlite3.Connection) -> list[Crawl]:
     """The crawls that have pages to claim now or later."""
     rows = db.execute("SELECT id, name, started_at, settings, done, leased FROM crawl WHERE pending > 0").fetchall()
@@ -76,6 +92,15 @@ def _crawl(id: int, name: str, started_at: float, settings: bytes, done: int, le
 def add_up(db: sqlite3.Connection, crawl: int, now: float, changes: Counter[str]) -> None:
     """Add `changes` to a crawl's sums, in the transaction that made them."""
     db.execute(_ADD_UP, (now, *(changes[name] for name in SUMS), crawl))
+
+
+def add_up_reasons(db: sqlite3.Connection, changes: Reasons) -> None:
+    """Add `changes` to the sums by reason, in the transaction that made them."""
+    db.executemany(
+        "INSERT INTO reason (crawl, phase, name, pages) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET pages = pages + excluded.pages",
+        [(*key, pages) for key, pages in changes.items()],
+    )
 
 
 def reopen(db: sqlite3.Connection, crawl: int) -> None:
@@ -114,10 +139,15 @@ def amend(db: sqlite3.Connection, now: float, name: str, settings: CrawlSettings
 
 
 def counts(db: sqlite3.Connection, name: str) -> Counts:
-    row = db.execute(f"SELECT {', '.join(SUMS)} FROM crawl WHERE name = ?", (name,)).fetchone()  # noqa: S608
+    row = db.execute(f"SELECT id, {', '.join(SUMS)} FROM crawl WHERE name = ?", (name,)).fetchone()  # noqa: S608
     if row is None:
         raise UsageError(f"there is no crawl {name!r} on this state")
-    return Counts(**dict(zip(SUMS, row, strict=True)), exact=True)
+    reasons: dict[int, dict[str, int]] = {SKIPPED: {}, DEAD: {}}
+    query = "SELECT phase, name, pages FROM reason WHERE crawl = ? AND pages > 0"
+    for phase, reason, pages in db.execute(query, row[:1]).fetchall():
+        reasons[phase][reason] = pages
+    sums = dict(zip(SUMS, row[1:], strict=True))
+    return Counts(**sums, exact=True, skips=reasons[SKIPPED], deaths=reasons[DEAD])
 
 
 def complete(db: sqlite3.Connection, now: float, name: str) -> bool:

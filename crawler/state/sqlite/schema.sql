@@ -1,4 +1,4 @@
--- Version 1. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see lanes.py).
+-- Version 2. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see lanes.py).
 
 CREATE TABLE crawl (
     id INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used again: processes remember pages by it
@@ -21,27 +21,50 @@ CREATE TABLE crawl (
     served INTEGER NOT NULL DEFAULT 0       -- number of the last lease; the largest of all crawls is the state's
 );
 
+-- How many pages of a crawl were skipped, or are dead letters, for which reason.
+CREATE TABLE reason (
+    crawl INTEGER NOT NULL,
+    phase INTEGER NOT NULL,                 -- 3 skipped, 4 dead
+    name TEXT NOT NULL,
+    pages INTEGER NOT NULL,
+    PRIMARY KEY (crawl, phase, name)
+) WITHOUT ROWID;
+
 CREATE TABLE gate (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    next_at REAL NOT NULL DEFAULT 0,        -- no turn before
+    next_at REAL NOT NULL DEFAULT 0,        -- no turn before: the latest turn and the interval of its crawl
     last_at REAL NOT NULL DEFAULT 0,        -- start of the latest turn
     interval REAL NOT NULL DEFAULT 0,       -- the gate's own minimum between turns
-    open INTEGER NOT NULL DEFAULT 1         -- next_at is near: claims look at its lanes
+    held_until REAL NOT NULL DEFAULT 0,     -- no turn before
+    held_why TEXT NOT NULL DEFAULT '',
+    health BLOB                             -- Health as MessagePack; NULL: nothing is known
 );
-CREATE INDEX gate_closed ON gate (next_at) WHERE open = 0;
+
+-- Requests that take long, and when the last sign of them is too old to count.
+CREATE TABLE flight (
+    gate INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    until REAL NOT NULL,
+    PRIMARY KEY (gate, name)
+) WITHOUT ROWID;
 
 -- The pages of one crawl behind one gate.
 CREATE TABLE lane (
     id INTEGER PRIMARY KEY,
     crawl INTEGER NOT NULL,
     gate INTEGER NOT NULL,
-    open INTEGER NOT NULL,                  -- the gate's, so that one index finds what to claim
+    open INTEGER NOT NULL DEFAULT 0,        -- claims look at it (see opening.py)
+    look_at REAL DEFAULT 0,                 -- when to work `open` out anew; NULL: when something happens
     rank INTEGER,                           -- best rank of a pending page; NULL: none is pending
     served INTEGER NOT NULL DEFAULT 0,      -- number of its latest lease: hosts take turns by it
+    pending INTEGER NOT NULL DEFAULT 0,     -- sums of its pages, changed in the transaction that changes them
+    leased INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
     UNIQUE (gate, crawl)
 );
 CREATE INDEX lane_order ON lane (crawl, open, rank, served) WHERE rank IS NOT NULL;
+CREATE INDEX lane_due ON lane (look_at) WHERE look_at IS NOT NULL;
 
 CREATE TABLE page (
     id INTEGER PRIMARY KEY,                 -- order of discovery; rows are appended, whatever their digest

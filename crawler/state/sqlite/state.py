@@ -29,12 +29,12 @@ from crawler.model import (
     defer,
 )
 from crawler.state.exact import exact_only
-from crawler.state.sqlite import adding, claiming, fleet, gates, leasing, ledger, purging, records, repair
+from crawler.state.sqlite import adding, claiming, fleet, gates, hosts, lanes, leasing, ledger, purging, records, repair
 from crawler.state.sqlite.database import Database, snapshot
 
 T = TypeVar("T")
 
-_LEDGER_CHUNK = 2000
+_CHUNK = 2000
 
 
 class SqliteState:
@@ -69,7 +69,12 @@ class SqliteState:
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
         exact_only(settings)
-        await self._database.write(lambda db: records.amend(db, self._clock(), crawl, settings), durable=True)
+
+        def write(db: sqlite3.Connection) -> None:
+            records.amend(db, self._clock(), crawl, settings)
+            lanes.look_again(db, records.find(db, crawl).id)  # they may open or close under other limits
+
+        await self._database.write(write, durable=True)
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
         seeds = any(page.parent is None for page in pages)
@@ -104,21 +109,27 @@ class SqliteState:
     async def hold(
         self, gate: str, *, until: float = 0.0, why: Why = Why.BACKOFF, interval: float | None = None
     ) -> None:
-        await self._database.write(lambda db: gates.hold(db, self._clock(), gate, until, interval))
+        await self._database.write(lambda db: gates.hold(db, self._clock(), gate, until, why, interval))
 
     async def diagnose(self, gate: str, health: Health) -> None:
-        await self._database.write(lambda db: gates.find(db, gate))
+        await self._database.write(lambda db: gates.diagnose(db, self._clock(), gate, health))
 
     async def occupy(self, gate: str, flight: str, until: float) -> None:
-        await self._database.write(lambda db: gates.find(db, gate))
+        await self._database.write(lambda db: gates.occupy(db, self._clock(), gate, flight, until))
 
     async def upheld(self, lease: Lease) -> float:
-        return lease.start_at
+        return lease.start_at  # at most gates.HORIZON away
 
     async def hosts(self, crawl: str) -> AsyncIterator[HostState]:
-        await self._database.read(lambda db: records.find(db, crawl))
-        for _ in ():
-            yield _
+        last = 0
+        while True:
+            last, found = await self._database.read(
+                partial(hosts.page, now=self._clock(), name=crawl, after=last, limit=_CHUNK)
+            )
+            for host in found:
+                yield host
+            if len(found) < _CHUNK:
+                return
 
     async def in_scope(self, crawl: str, sites: Sequence[str]) -> list[bool]:
         return await self._database.read(lambda db: fleet.in_scope(db, records.find(db, crawl).id, sites))
@@ -139,7 +150,11 @@ class SqliteState:
         return await self._database.write(lambda db: leasing.release(db, self._clock(), worker))
 
     async def counts(self, crawl: str) -> Counts:
-        return await self._database.read(lambda db: records.counts(db, crawl))
+        def look(db: sqlite3.Connection) -> Counts:
+            with snapshot(db):
+                return records.counts(db, crawl)
+
+        return await self._database.read(look)
 
     async def complete(self, crawl: str) -> bool:
         return await self._database.write(lambda db: records.complete(db, self._clock(), crawl))
@@ -148,11 +163,11 @@ class SqliteState:
         last = 0
         while True:
             last, pages = await self._database.read(
-                partial(ledger.pages, name=crawl, phase=phase, after=last, limit=_LEDGER_CHUNK)
+                partial(ledger.pages, name=crawl, phase=phase, after=last, limit=_CHUNK)
             )
             for page in pages:
                 yield page
-            if len(pages) < _LEDGER_CHUNK:
+            if len(pages) < _CHUNK:
                 return
 
     async def revive(self, crawl: str, pages: Sequence[tuple[bytes, float]]) -> list[bool]:
