@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -23,7 +24,7 @@ from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import Queues
-from crawler.state.aws.records import MAX_URL, Message, lane, message, page_key
+from crawler.state.aws.records import MAX_URL, Message, counter, lane, message, page_key
 from crawler.state.aws.table import Outcome, Record, Visited
 
 
@@ -118,8 +119,8 @@ class Adding:
         return mine and entry.phase is Phase.PENDING and entry.pk not in self._held
 
     def _count(self, crawl: Crawl, entries: Sequence[Record]) -> None:
-        skips = sum(entry.phase is Phase.SKIPPED for entry in entries)
-        self._crawls.owe(crawl.key, discovered=len(entries), skipped=skips)
+        reasons = Counter(counter(entry.phase, entry.reason) for entry in entries if entry.phase is Phase.SKIPPED)
+        self._crawls.owe(crawl.key, {"discovered": len(entries), "skipped": reasons.total(), **reasons})
 
     async def send(self, key: str, messages: Sequence[Message]) -> None:
         """Queue pages of a crawl's run that are recorded, to be received not before the time they name. One that SQS
@@ -132,7 +133,7 @@ class Adding:
         if refused:
             verdict = skipped("unsendable")
             await self._visited.finish([Outcome(page.pk, verdict, self._process) for page in refused], now)
-            self._crawls.owe(key, skipped=len(refused))
+            self._crawls.owe(key, {"skipped": len(refused), counter(Phase.SKIPPED, verdict.reason): len(refused)})
             await self._crawls.pay(key)
 
 

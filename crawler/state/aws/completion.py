@@ -19,6 +19,7 @@ from crawler.model import Phase
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.queue import Queues
+from crawler.state.aws.records import BY_REASON, counter
 from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.table import Record, Visited
 
@@ -97,12 +98,15 @@ class Completion:
 
     async def _decide(self, seen: Crawl, sweeping: bool) -> bool:
         phases: Counter[Phase] = Counter()
+        reasons: Counter[str] = Counter()
         gates: set[str] = set()
         waiting: list[Record] = []
         async with aclosing(self._visited.scan(seen.key)) as entries:
             async for entry in entries:
                 phases[entry.phase] += 1
                 gates.add(entry.gate)
+                if entry.phase in BY_REASON:
+                    reasons[counter(entry.phase, entry.reason)] += 1
                 if entry.phase is Phase.PENDING:
                     if not sweeping:
                         return False
@@ -116,4 +120,5 @@ class Completion:
             await self._requeue.send(seen, waiting)
             return False
         ended = {"done": phases[Phase.DONE], "skipped": phases[Phase.SKIPPED], "dead": phases[Phase.DEAD]}
-        return await self._crawls.complete(seen, {**ended, "discovered": sum(ended.values()), "hosts": len(gates)})
+        sums = {**ended, "discovered": sum(ended.values()), "hosts": len(gates), **reasons}
+        return await self._crawls.complete(seen, sums)

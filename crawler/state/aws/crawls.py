@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch, UsageError
-from crawler.model import CrawlRecord
+from crawler.model import CrawlRecord, Phase
 from crawler.state.aws.client import Aws, Refused
-from crawler.state.aws.records import Item, micros, n, number, s, text
+from crawler.state.aws.records import BY_REASON, OTHER, Item, counter, micros, n, number, s, text
 
 FRESH = 15.0
 """Seconds for which a crawl's settings and counters are used as last seen."""
@@ -46,6 +46,8 @@ class Crawl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bytes: int
     hosts: int
     seen_at: float
+    skips: dict[str, int] = {}
+    deaths: dict[str, int] = {}
 
     @property
     def key(self) -> str:
@@ -210,7 +212,7 @@ class Crawls:
         self._seen[name] = _crawl(item, self._clock())
         return self._seen[name]
 
-    def owe(self, key: str, **counts: int) -> None:
+    def owe(self, key: str, counts: Mapping[str, int]) -> None:
         """Note what is to be added to the counters of a crawl's run; `pay` writes it."""
         self._owed.setdefault(key, Counter()).update(counts)
 
@@ -224,37 +226,40 @@ class Crawls:
         changed = {name: count for name, count in owed.items() if count}
         if not changed and not reopen:
             return True
-        adding = " ADD " + ", ".join(f"#{name} :{name}" for name in changed) if changed else ""
+        adding = " ADD " + ", ".join(f"#n{i} :n{i}" for i, _ in enumerate(changed)) if changed else ""
         reopening = " REMOVE completed_at" if reopen or changed.get("discovered") else ""
         crawl, _, run = key.rpartition("#")
         try:
             await self._update(
                 crawl,
                 f"SET updated_at = :now{adding}{reopening}",
-                {":now": n(micros(self._clock()))} | {f":{name}": n(count) for name, count in changed.items()},
-                names={f"#{name}": name for name in changed},
+                {":now": n(micros(self._clock()))} | {f":n{i}": n(count) for i, count in enumerate(changed.values())},
+                names={f"#n{i}": name for i, name in enumerate(changed)},
                 run=run,
             )
         except UsageError:
             return False
         except BaseException:
-            self.owe(key, **owed)
+            self.owe(key, owed)
             raise
         return True
 
-    async def complete(self, was: Crawl, exact: dict[str, int]) -> bool:
+    async def complete(self, was: Crawl, exact: Mapping[str, int]) -> bool:
         """Mark a crawl complete with exact counters, if its counters are still as `was` saw them."""
+        gone = [counter(Phase.SKIPPED, reason) for reason in was.skips]
+        gone += [counter(Phase.DEAD, reason) for reason in was.deaths]
+        exact = {**dict.fromkeys(gone, 0), **exact}
         values = {":now": n(micros(self._clock()))}
-        values |= {f":{name}": n(count) for name, count in exact.items()}
+        values |= {f":n{i}": n(count) for i, count in enumerate(exact.values())}
         values |= {f":was_{name}": n(getattr(was, name)) for name in COUNTERS}
-        setting = ", ".join(f"#{name} = :{name}" for name in exact)
+        setting = ", ".join(f"#n{i} = :n{i}" for i, _ in enumerate(exact))
         unchanged = " AND ".join(f"#{name} = :was_{name}" for name in COUNTERS)
         try:
             await self._update(
                 was.record.id,
                 f"SET completed_at = :now, updated_at = :now, {setting}",
                 values,
-                names={f"#{name}": name for name in {*exact, *COUNTERS}},
+                names={f"#n{i}": name for i, name in enumerate(exact)} | {f"#{name}": name for name in COUNTERS},
                 condition=unchanged,
                 run=was.run,
             )
@@ -331,4 +336,13 @@ def _crawl(item: Item, now: float) -> Crawl:
         amended_at=number(item, "amended_at") / 1_000_000,
     )
     counters = {name: number(item, name) for name in (*COUNTERS, "hosts")}
-    return Crawl(record=record, run=text(item, "run"), seen_at=now, **counters)
+    skips, deaths = (_by_reason(item, ended) for ended in BY_REASON)
+    return Crawl(record=record, run=text(item, "run"), seen_at=now, **counters, skips=skips, deaths=deaths)
+
+
+def _by_reason(item: Item, ended: Phase) -> dict[str, int]:
+    """Pages that ended so, by reason. None are left where they were revived; fewer than none, where that was counted
+    twice."""
+    prefix = counter(ended, OTHER).removesuffix(OTHER)
+    counts = {name.removeprefix(prefix): number(item, name) for name in item if name.startswith(prefix)}
+    return {reason: count for reason, count in counts.items() if count > 0}

@@ -21,6 +21,9 @@ Item = dict[str, Any]
 MAX_URL = 100_000
 """Longest URL in a message, in bytes: with its parent's and all else it stays below SQS's 262,144 bytes a request."""
 
+REASON_LENGTH = 60
+"""Characters kept of a reason."""
+
 PHASES = {"p": Phase.PENDING, "d": Phase.DONE, "s": Phase.SKIPPED, "x": Phase.DEAD}
 LETTERS = {phase: letter for letter, phase in PHASES.items()}
 
@@ -111,6 +114,19 @@ def lane(priority: int) -> int:
     return 1 + (priority > Priority.NORMAL) - (priority < Priority.NORMAL)
 
 
+BY_REASON = (Phase.SKIPPED, Phase.DEAD)
+"""A crawl's item counts pages that ended so by reason too, an attribute a reason."""
+
+OTHER = "other"
+"""Counts what has a reason that is no word of ours: a crawl's item must not grow with what comes in."""
+
+
+def counter(ended: Phase, reason: str) -> str:
+    """Name of the counter of pages that ended so for a reason."""
+    word = clipped(reason, REASON_LENGTH)
+    return f"{ended}#{word if re.fullmatch('[a-z0-9]+(-[a-z0-9]+)*', word) else OTHER}"
+
+
 def group(gate: str) -> str:
     """A MessageGroupId for a gate: 1 to 128 printable ASCII characters (SQS, SendMessage)."""
     if 0 < len(gate) <= 128 and all("!" <= character <= "~" for character in gate):
@@ -125,7 +141,9 @@ def page_key(crawl: str, run: str, digest: bytes) -> str:
 
 def failed(history: tuple[Failure, ...], at: float, verdict: Verdict) -> tuple[Failure, ...]:
     """A page's history with one more failed attempt, cut to what is kept."""
-    return (*history, Failure(at, clipped(verdict.reason, 60), clipped(verdict.error, ERROR_LENGTH)))[-HISTORY:]
+    return (*history, Failure(at, clipped(verdict.reason, REASON_LENGTH), clipped(verdict.error, ERROR_LENGTH)))[
+        -HISTORY:
+    ]
 
 
 def micros(seconds: float) -> int:

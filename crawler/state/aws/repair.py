@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
@@ -16,7 +17,7 @@ from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.facts import Scope
 from crawler.state.aws.queue import Queues
 from crawler.state.aws.quota import Quotas
-from crawler.state.aws.records import page_key
+from crawler.state.aws.records import counter, page_key
 from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.table import Record, Visited
 
@@ -73,7 +74,9 @@ class Repair:
         }
         uncounted = [pk for pk in mine if (not adopted[pk].counted if pk in adopted else pk in dead)]
         if mine:
-            self._crawls.owe(seen.key, dead=-len(uncounted))
+            reasons = Counter(counter(Phase.DEAD, mine[pk].reason) for pk in uncounted)
+            fewer = {name: -count for name, count in reasons.items()}
+            self._crawls.owe(seen.key, {"dead": -len(uncounted), **fewer})
             try:
                 await self._crawls.pay(seen.key, reopen=True)
                 await self._requeue.send(seen, list(mine.values()))

@@ -20,7 +20,7 @@ from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
 from crawler.state.aws.quota import Quotas
-from crawler.state.aws.records import Message, failed, lane
+from crawler.state.aws.records import BY_REASON, Message, counter, failed, lane
 from crawler.state.aws.table import Outcome, Record, Visited
 from crawler.state.aws.ticket import pk, ticket
 
@@ -122,7 +122,7 @@ class Settling:
             stamp = ticket(lease).stamp
             if stamp not in self._begun:
                 self._begun.add(stamp)
-                self._crawls.owe(_run(lease), bytes=verdict.bytes, **{verdict.ending.value: 1})
+                self._crawls.owe(_run(lease), _counts(verdict))
                 if verdict.ending is Ending.DONE:
                     self._quotas.owe(lease.crawl, _run(lease), lease.gate)
         for run in {_run(lease) for lease, _ in endings}:
@@ -153,6 +153,14 @@ class Settling:
 
 def _run(lease: Lease) -> str:
     return f"{lease.crawl}#{ticket(lease).run}"
+
+
+def _counts(verdict: Verdict) -> dict[str, int]:
+    """What a page's end adds to its crawl's counters."""
+    counts = {"bytes": verdict.bytes, verdict.ending.value: 1}
+    if (ended := Phase(verdict.ending)) in BY_REASON:
+        counts[counter(ended, verdict.reason)] = 1
+    return counts
 
 
 def _outcome(lease: Lease, verdict: Verdict, found: Record | None, now: float) -> Outcome:

@@ -216,6 +216,8 @@ class AwsState:
             dead=max(seen.dead, 0),  # a revival whose answer was lost may have been counted twice
             bytes=seen.bytes,
             hosts=seen.hosts,
+            skips=seen.skips,
+            deaths=seen.deaths,
         )
         if seen.record.completed_at is not None:
             return ended

@@ -14,7 +14,19 @@ import msgspec
 from crawler.errors import StateMismatch
 from crawler.model import Ending, Failure, Page, PageState, Phase, Verdict
 from crawler.state.aws.client import Aws
-from crawler.state.aws.records import LETTERS, PHASES, Item, clipped, micros, n, number, page_key, s, text
+from crawler.state.aws.records import (
+    LETTERS,
+    PHASES,
+    REASON_LENGTH,
+    Item,
+    clipped,
+    micros,
+    n,
+    number,
+    page_key,
+    s,
+    text,
+)
 
 _ENDED = {Ending.DONE: Phase.DONE, Ending.SKIPPED: Phase.SKIPPED, Ending.DEAD: Phase.DEAD}
 
@@ -90,7 +102,7 @@ class Visited:
             verdict = outcome.verdict
             changes = {
                 "phase": s(LETTERS[_ENDED[verdict.ending]]),
-                "reason": s(clipped(verdict.reason, 60)),
+                "reason": s(clipped(verdict.reason, REASON_LENGTH)),
                 "error": s(clipped(verdict.error, 300)),
                 "ended": n(micros(now)),
                 "stamp": s(outcome.stamp),
@@ -171,7 +183,7 @@ def new(crawl: str, run: str, page: Page, found: float, stamp: str) -> Record:
         parent=page.parent.digest.hex() if page.parent else "",
         found=found,
         phase=Phase.SKIPPED if page.skip else Phase.PENDING,
-        reason=clipped(page.skip, 60),
+        reason=clipped(page.skip, REASON_LENGTH),
         stamp=stamp,
     )
 
