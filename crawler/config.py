@@ -89,6 +89,7 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
                 re.compile(pattern)
             except re.error as error:
                 raise UsageError(f"--{name} {pattern!r} is not a regular expression: {error}") from None
+    values["boost"] = tuple(_boost(each) if isinstance(each, str) else each for each in values["boost"])
     if any(ord(c) < 32 or ord(c) > 126 for c in str(values["user_agent"]) + str(values["contact"])):
         raise UsageError("--user-agent and --contact are sent as headers: use printable ASCII only")
     try:
@@ -97,6 +98,18 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
         text, _, path = str(error).partition(" - at `$.")
         option = path.rstrip("`").split("[")[0].replace("_", "-")
         raise UsageError(f"--{option}: {text[0].lower()}{text[1:]}" if option else text) from None
+
+
+def _boost(text: str) -> tuple[str, int]:
+    """Read `RE=N`; the last `=` counts."""
+    pattern, _, places = text.rpartition("=")
+    if not pattern or re.fullmatch(r"[+-]?[0-5]", places) is None:
+        raise UsageError(f"--boost {text!r}: write RE=N with a whole number from -5 to 5, for example '/news/=3'")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--boost {pattern!r} is not a regular expression: {error}") from None
+    return pattern, int(places)
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -1,27 +1,32 @@
 """Discover: from the links of a page to the pages that the frontier should take.
 
 What is out of scope, filtered or known already ends here. A link that may not be fetched for a reason the ledger
-should show (robots, a limit, its length) becomes a page all the same, with `skip` set.
+should show (robots, a limit, its length, a trap) becomes a page all the same, with `skip` set.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from crawler import urls
+from crawler import traps, urls
 from crawler.config import CrawlSettings
 from crawler.fetched import Link
-from crawler.model import Lease, Page, Parent, Priority
+from crawler.model import LOWEST, Lease, Page, Parent, Priority
 from crawler.state.port import CrawlState
+from crawler.trap_memory import TrapMemory
 
 if TYPE_CHECKING:
     from crawler.robots_keeper import RobotsKeeper
 
 SEEN_LIMIT = 200_000
 """Digests in one generation of the seen cache: two generations of 16-byte digests are some 40 MB."""
+
+MOST_PLACES = 5
+"""Places by which boosts move a page, at most: what lies between two words for priorities."""
 
 SCOPE_LIMIT = 50_000
 OUT_OF_SCOPE_SECONDS = 30.0
@@ -71,6 +76,27 @@ class Filters:
         return not self._include or any(pattern.search(key) for pattern in self._include)
 
 
+class Boosts:
+    """`--boost`: searched in the URL's key, as the filters are."""
+
+    def __init__(self, settings: CrawlSettings) -> None:
+        self._boosts = [(re.compile(pattern), places) for pattern, places in settings.boost]
+
+    def places(self, url: str) -> int:
+        """How many places a page comes earlier: those of all that match together, at most five either way."""
+        if not self._boosts:
+            return 0
+        key = urls.key(url)
+        return max(-MOST_PLACES, min(MOST_PLACES, sum(n for pattern, n in self._boosts if pattern.search(key))))
+
+    def priority(self, url: str, lease: Lease) -> int:
+        """A page's place on the scale: that of the page it was found on without that page's own boost, and its own
+        instead; so boosts do not add up along a path of links."""
+        base = lease.priority + self.places(lease.url)
+        # Boosts that were amended meanwhile give another base than the page's own; it stays on the scale.
+        return max(0, min(LOWEST, base - self.places(url)))
+
+
 class ScopeCheck:
     """Which sites the crawl follows links to, asked of the state once and remembered for a while."""
 
@@ -112,6 +138,8 @@ class Discoverer:
         self._robots = robots
         self.scope = ScopeCheck(state, crawl, settings)
         self.filters = Filters(settings)
+        self.traps = TrapMemory(state, crawl)
+        self._boosts = Boosts(settings)
         self._settings = settings
         self._hosts: dict[str, tuple[str, str]] = {}
 
@@ -134,31 +162,43 @@ class Discoverer:
             for lease, link, host in fresh.values()
             if self.scope.inside(self._names(host)[0]) and self.filters.allow(link.url)
         ]
-        # What a worker skipped by the rules it knew is skipped here too: it may not have lived to write the row.
-        await self._robots.recall(link.url for lease, link, _ in wanted if lease.receives > 1)
-        return [self._page(lease, link, host) for lease, link, host in wanted]
+        # What a worker skipped by what it knew is skipped here too: it may not have lived to write the row.
+        repeated = [link.url for lease, link, _ in wanted if lease.receives > 1]
+        await self._robots.recall(repeated)
+        judged = await self.traps.recall(repeated)
+        pages = [self._page(lease, link, host, judged) for lease, link, host in wanted]
+        await self.traps.tell()
+        return pages
 
     def redirect(self, lease: Lease, target: str) -> Page | None:
         """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so
-        that leaving the scope shows in the ledger."""
+        that leaving the scope shows in the ledger. It is as deep as the page itself, but for redirects that count on:
+        else they would lead nowhere for ever."""
         digest = urls.digest(target)
         if digest in self.seen and lease.receives == 1:
             return None
-        return self._make(lease, target, digest, lease.depth, self._names(urls.hostname(target))[1], "")
+        depth = lease.depth + traps.counts_on(target, lease.url, lease.parent_url)
+        skip = self._trap(lease, target, depth)
+        return self._make(lease, target, digest, depth, self._names(urls.hostname(target))[1], skip)
 
-    def _page(self, lease: Lease, link: Link, host: str) -> Page:
-        depth, skip = lease.depth + 1, ""
+    def _page(self, lease: Lease, link: Link, host: str, judged: Mapping[str, str]) -> Page:
+        depth = lease.depth + 1
         if urls.too_long(link.url):
             skip = "url-too-long"
         elif self._settings.max_depth is not None and depth > self._settings.max_depth:
             skip = "max-depth"
         elif self._robots.disallowed(link.url):
             skip = "robots"
+        elif not (skip := self._trap(lease, link.url, depth)):
+            skip = judged.get(link.url, "") if lease.receives > 1 else self.traps.judge(link.url)
         return self._make(lease, link.url, link.digest, depth, self._names(host)[1], skip)
+
+    def _trap(self, lease: Lease, url: str, depth: int) -> str:
+        return traps.trap(url, depth, lease.url, lease.parent_url, time.gmtime().tm_year)
 
     def _make(self, lease: Lease, url: str, digest: bytes, depth: int, gate: str, skip: str) -> Page:
         parent = Parent(lease.digest, lease.url, lease.receives > 1)
-        return Page(url, digest, gate, depth, lease.priority, parent=parent, skip=skip)
+        return Page(url, digest, gate, depth, self._boosts.priority(url, lease), parent=parent, skip=skip)
 
     def _names(self, host: str) -> tuple[str, str]:
         """Site and gate of a host, remembered."""
@@ -172,7 +212,7 @@ class Discoverer:
 
 
 def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: int = Priority.NORMAL) -> Page | None:
-    """The page for a seed; None when the text is no http(s) URL that can be fetched."""
+    """The page for a seed, boosted; None when the text is no http(s) URL that can be fetched."""
     wire = urls.resolve(url, url)
     if wire is None:
         return None
@@ -182,6 +222,11 @@ def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: in
         urls.digest(wire),
         urls.gate_name(host, settings.pace_by),
         depth,
-        priority,
+        priority - _boosts(settings).places(wire),
         site=urls.site_name(host, settings.scope),
     )
+
+
+@lru_cache(maxsize=16)
+def _boosts(settings: CrawlSettings) -> Boosts:
+    return Boosts(settings)

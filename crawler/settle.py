@@ -141,6 +141,8 @@ class Settler:
         new = await self._discover(ledgers, visits)
         for visit, location in zip(visits, locations, strict=True):
             ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0)))
+            if location is not None and visit.parsed is not None:
+                ledgers.discoverer.traps.fetched(visit.lease.url, location.digest)
             size = location.warc_length if location is not None else 0
             verdict = done(size) if visit.verdict.ending is Ending.DONE else visit.verdict
             ledgers.unsettled.append((visit.lease, verdict))

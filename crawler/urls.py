@@ -25,7 +25,7 @@ MAX_URL = 8000
 MEMO_URL = 1024
 """Longest URL that is remembered by a Resolver, in bytes: bounds its memory."""
 
-# Query parameters that name a click or a campaign and never the page.
+# Query parameters that name a click, a campaign or a visit and never the page.
 _TRACKING = re.compile(
     r"""(?: utm_[^=]*                                                                       # Google Analytics
           | _ga | _gl | gclid | gclsrc | dclid | gbraid | wbraid | gad_source | gad_campaignid | srsltid  # Google
@@ -36,9 +36,17 @@ _TRACKING = re.compile(
           | __hssc | __hstc | __hsfp | hsctatracking                                        # mail and marketing
           | rb_clickid | wickedid | irclickid                                               # affiliates
           | (?: pk | piwik | mtm )_(?: campaign | kwd | keyword | source | medium | content | cid | group | placement )
-        )(?: = | \Z )""",
+        )(?: = | \Z )
+      | (?: jsessionid | phpsessid | aspsessionid[^=]* | zenid | oscsid )=                   # sessions, by their name
+      | (?: sid | session_?id )=(?= [a-z]* [0-9] )[0-9a-z]{24,}\Z                            # and by their value""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+# A session of two parameters (ColdFusion), which mean something else when alone.
+_PAIR = frozenset({"cfid", "cftoken"})
+
+# A session as a parameter of the last or any path segment (servlets). What is left must not be a dot segment.
+_PATH_SESSION = re.compile(r"(?<!/\.)(?<!/\.\.);jsessionid=[0-9a-z.!~:_+*-]*(?=[;/]|\Z)", re.IGNORECASE | re.ASCII)
 
 # What needs no work: characters that the parser leaves alone, escapes in upper case of what must stay escaped. A name
 # whose last label starts with a letter is no IPv4 address in disguise; punycode is left to the parser.
@@ -188,19 +196,26 @@ def key(url: str) -> str:
 
     Scheme, host, port, dot segments as the parser serialises them; the host's trailing dot, user info and fragment
     dropped; escapes of unreserved characters decoded, the others in upper case (RFC 3986 6.2.2). Query pieces are kept
-    as they are, sorted by name (equal names keep their order), without tracking parameters. Case and slashes of the
-    path, an empty query and a missing value are left alone. What is no http(s) URL is its own key.
+    as they are, sorted by name (equal names keep their order), without tracking parameters and session ids; so is a
+    session id in the path. Case and slashes of the path, an empty query and a missing value are left alone. What is no
+    http(s) URL is its own key.
     """
     if _PLAIN.fullmatch(url) is None:
         cleaned = _clean(url)
         if cleaned is None:
             return url
         url = cleaned
+    if ";" in url:
+        _, end = _authority(url)
+        path, mark, query = url[end:].partition("?")
+        url = url[:end] + _PATH_SESSION.sub("", path) + mark + query
     start = url.find("?") + 1
     if not start or start == len(url):
         return url
     pieces = url[start:].split("&")
     kept = [piece for piece in pieces if _TRACKING.match(piece) is None]
+    if len(kept) > 1 and "cf" in url[start:].lower() and {_name(piece).lower() for piece in kept} >= _PAIR:
+        kept = [piece for piece in kept if _name(piece).lower() not in _PAIR]
     if len(kept) < len(pieces) and not any(kept):
         return url[: start - 1]
     if len(kept) > 1:

@@ -17,6 +17,7 @@ from crawler.entrypoints import options
 from crawler.entrypoints.cli_repair import dead, purge, sweep
 from crawler.entrypoints.identity import interrupt_on_stop_signals
 from crawler.entrypoints.shell import STOPPED, need_state, run
+from crawler.entrypoints.status import ORDERS
 from crawler.errors import CrawlerError, UsageError
 
 
@@ -144,12 +145,23 @@ def work(**given: Any) -> None:
 
 @cli.command()
 @click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
+@click.option(
+    "--hosts", is_flag=True, help="Show hosts too: what waits, when the next turn is, how fast they are and why."
+)
+@click.option(
+    "--sort", type=click.Choice(list(ORDERS)), default="pending", help="What hosts are sorted by (default: pending)."
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=20, metavar="N", help="Hosts to show (default 20; --json has all)."
+)
 @options.common
 def status(**given: Any) -> None:
-    """Show counts, rates and workers alive."""
+    """Show counts, skips and deaths by reason, rates and workers alive."""
+    from crawler.entrypoints.commands import HostsWanted
     from crawler.entrypoints.commands import status as command
 
-    run(command(need_state(given), given["crawl"], watch=given["watch"], as_json=given["as_json"]), given)
+    hosts = HostsWanted(given["sort"], given["top"]) if given["hosts"] else None
+    run(command(need_state(given), given["crawl"], hosts, watch=given["watch"], as_json=given["as_json"]), given)
 
 
 @cli.command()

@@ -15,8 +15,8 @@ from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
-from crawler.entrypoints.show import approximation, out, table
-from crawler.entrypoints.status import status_of
+from crawler.entrypoints.show import approximation, host_table, out, table
+from crawler.entrypoints.status import hosts_of, status_of
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
 from crawler.state.port import CrawlState
@@ -74,21 +74,32 @@ async def seed(
     return "\n".join(filter(None, (text, approximation(record.settings))))
 
 
-async def status(address: str, crawl: str | None, *, watch: bool, as_json: bool) -> None:
+class HostsWanted(msgspec.Struct, frozen=True):
+    """How `status` is to show hosts."""
+
+    sort: str
+    top: int
+
+
+async def status(address: str, crawl: str | None, hosts: HostsWanted | None, *, watch: bool, as_json: bool) -> None:
     """Print the status once, or again and again in place."""
     async with opened(address) as state:
         record = await pick_crawl(state, crawl)
         while True:
-            current = await status_of(state, record)
-            if as_json:
-                out(json_line(current))
-            elif watch and sys.stdout.isatty():
-                out(f"\x1b[H\x1b[2J{table(current)}")
-            else:
-                out(table(current))
+            text = await _status(state, record, hosts, as_json=as_json)
+            out(f"\x1b[H\x1b[2J{text}" if watch and not as_json and sys.stdout.isatty() else text)
             if not watch:
                 return
             await asyncio.sleep(WATCH)
+
+
+async def _status(state: CrawlState, record: CrawlRecord, wanted: HostsWanted | None, *, as_json: bool) -> str:
+    current = await status_of(state, record)
+    hosts = await hosts_of(state, record, wanted.sort) if wanted else []
+    if as_json:
+        # All hosts: a script picks for itself.
+        return json_line(msgspec.structs.asdict(current) | ({"host_table": hosts} if wanted else {}))
+    return f"{table(current)}\n\n{host_table(hosts, wanted.top)}" if wanted else table(current)
 
 
 async def sweep(address: str, crawl: str | None, *, as_json: bool) -> str:

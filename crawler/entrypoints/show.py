@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.live import Live
@@ -11,11 +12,14 @@ from rich.text import Text
 
 from crawler.archive.verify_report import VerifyReport
 from crawler.config import FALSE_POSITIVES, CrawlSettings
-from crawler.entrypoints.status import Status
+from crawler.entrypoints.status import HostRow, Status
 from crawler.model import CrawlRecord
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain lines where the output is no terminal."""
+
+ERROR_WIDTH = 60
+"""Characters of a host's latest error that are shown."""
 
 
 def size(count: float) -> str:
@@ -104,6 +108,12 @@ class Progress:
         self._console.print(text, markup=False, soft_wrap=True)
 
 
+def reasons(counts: Mapping[str, int]) -> str:
+    """Why, in brackets, the most frequent reason first; "" when there is none."""
+    parts = [f"{reason} {count:,}" for reason, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def table(status: Status) -> str:
     """The status for people, a line a number."""
     exact = "" if status.exact else "  (counters; exact when complete)"
@@ -114,8 +124,8 @@ def table(status: Status) -> str:
         ("pending", f"{status.pending:,}"),
         ("leased", f"{status.leased:,}"),
         ("done", f"{status.done:,}"),
-        ("skipped", f"{status.skipped:,}"),
-        ("dead", f"{status.dead:,}"),
+        ("skipped", f"{status.skipped:,}{reasons(status.skips)}"),
+        ("dead", f"{status.dead:,}{reasons(status.deaths)}"),
         ("archived", size(status.bytes)),
         ("hosts", f"{status.hosts:,}"),
         ("workers alive", f"{status.workers_alive}"),
@@ -124,6 +134,45 @@ def table(status: Status) -> str:
         ("updated", status.updated_at),
     ]
     return "\n".join(f"{name:<17}{value}" for name, value in rows)
+
+
+def host_table(hosts: Sequence[HostRow], top: int) -> str:
+    """The first hosts for people, a line each, and how many more there are."""
+    rows = [
+        ("host", "pending", "in flight", "done", "next turn", "interval", "why", "failures"),
+        *map(_host_cells, hosts[:top]),
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = (0, 6, 7)
+    lines = [
+        "  ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    if len(hosts) > top:
+        lines.append(f"and {len(hosts) - top:,} hosts more (--top N)")
+    return "\n".join(lines)
+
+
+def _host_cells(host: HostRow) -> tuple[str, ...]:
+    return (
+        host.host,
+        f"{host.pending:,}",
+        f"{host.leased:,}",
+        f"{host.done:,}",
+        f"{host.next_turn:,.1f} s" if host.next_turn else "now",
+        f"{host.interval:,g} s" if host.interval else "none",
+        host.why,
+        f"{host.failures:,}  {shorten(host.error, ERROR_WIDTH)}".rstrip() if host.failures or host.error else "",
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """A text in one line of at most `width` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def verdict(report: VerifyReport) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from crawler.archive.folder import crawl_folder
 from crawler.entrypoints.commands import json_line, opened
 from crawler.entrypoints.crawl import Outcome
-from crawler.entrypoints.show import size
+from crawler.entrypoints.show import reasons, size
 from crawler.entrypoints.status import status_of
 
 
@@ -20,7 +20,8 @@ async def summary(address: str, outcome: Outcome, *, as_json: bool) -> str:
     folder = f"{outcome.store.rstrip('/')}/{crawl_folder(outcome.record)}"
     lines = [
         f"crawl {status.crawl} {'stopped; the same command resumes it' if outcome.stopped else 'complete'}",
-        f"  {status.done:,} pages done, {status.skipped:,} skipped, {status.dead:,} dead"
+        f"  {status.done:,} pages done, {status.skipped:,} skipped{reasons(status.skips)}, "
+        f"{status.dead:,} dead{reasons(status.deaths)}"
         + (f", {status.pending:,} still to do" if outcome.stopped else "")
         + f"; {status.hosts:,} hosts, {size(status.bytes)} archived",
         f"  WARC     {folder}/warc/",
