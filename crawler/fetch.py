@@ -7,6 +7,7 @@ escapes. aiohttp does the work; where a crawler needs it to behave otherwise, `c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import ssl
 import time
@@ -100,16 +101,18 @@ class Fetcher:
         headers: Iterable[tuple[str, str]] = (),
         max_body: int | None = None,
         deadline: float | None = None,
+        extra: bool = False,
     ) -> Response:
         """GET a wire URL, byte for byte as given. Raises FetchFailure.
 
         max_body: bytes, instead of the fetcher's. deadline: seconds from when the request starts, instead of DEADLINE.
+        extra: the request starts at once and is not among the `concurrency`.
 
         Once the headers are there, the answer counts: a body that ended early, dripped too slowly or outlived the
         deadline is kept as far as it came and marked truncated, "disconnect" or "time". Only when time is up before
         the first byte of a body is that a failure.
         """
-        async with self._slots:
+        async with contextlib.nullcontext() if extra else self._slots:
             return await self._get(url, headers, max_body or self._max_body, deadline or DEADLINE)
 
     async def _get(self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float) -> Response:

@@ -5,37 +5,34 @@ fresh copy nor a fresh failure claims the origin's marker and fetches; everybody
 dies leaves the marker to lapse, and another takes over.
 
 Until a host's rules are known nothing else is asked of it. A host that cannot be reached or answers 5xx or 429 is
-closed (RFC 9309 2.3.1.4) unless there is a good copy; any other 4xx means that there are no rules (2.3.1.3).
+closed (RFC 9309 2.3.1.4) unless there is a good copy; any other 4xx means that there are no rules (2.3.1.3). A host
+that takes its time costs the others nothing: all but one of its pages go back, and its gate stays closed meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import random
+import secrets
 import time
-import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 
-import msgspec
-
-from crawler import retry, urls
+from crawler import crawl_delay, retry, robots_fact, urls
 from crawler.config import CrawlSettings
-from crawler.errors import FailureKind, FetchFailure
+from crawler.crawl_delay import CrawlDelays, InForce
+from crawler.errors import FailureKind, StateUnavailable
 from crawler.fetch import Fetcher
 from crawler.gate import void
-from crawler.redirect import REDIRECTS, redirect_target
-from crawler.robots import ALLOW_ALL, MAX_FILE, Robots
+from crawler.model import Why
+from crawler.patience import patiently
+from crawler.redirect import REDIRECTS
+from crawler.robots import ALLOW_ALL, Robots
+from crawler.robots_fact import FRESH, KEPT, Fact, Unreachable
+from crawler.robots_fetch import DEADLINE, PATH, Download, Failed, download
 from crawler.state.port import CrawlState
-
-log = logging.getLogger(__name__)
-
-FRESH = 24 * 3600.0
-"""Seconds for which a copy is used without asking again (RFC 9309 2.4)."""
-
-KEPT = 30 * 24 * 3600.0
-"""Seconds for which the last good copy stands in while the host fails."""
 
 FAILURE_KEPT = 3600.0
 """Seconds beyond its time for which a failure is remembered, so that the next one counts on from it."""
@@ -43,59 +40,21 @@ FAILURE_KEPT = 3600.0
 REFUSED = 60.0
 """Seconds until a refused address is looked at again."""
 
-DEADLINE = 15.0
-"""Seconds for one request: a host that never answers must not keep its pages waiting for long."""
-
 MARKER = 30.0
 """Seconds, beyond its turn, that a fetcher has the marker for each request."""
 
 POLL = 0.3
 """Seconds between two looks for what another worker is fetching."""
 
+SLOW = 2.0
+"""Seconds that a page waits, from its turn on, for a file that is on its way; then it goes back for as long. After so
+many seconds the fetcher begins to keep the gate closed."""
+
 LONGEST_WAIT = 30.0
 """Seconds that a redirect waits for its turn at the target's gate."""
 
-MOST_HOPS = 5
-"""Redirects followed (RFC 9309 2.3.1.2); a longer chain counts as no rules."""
-
 MOST_ORIGINS = 4096
 """Origins whose parsed rules one crawl keeps in memory."""
-
-MAX_FACT = 250_000
-"""Bytes of a compressed copy; a fact may have 300 kB."""
-
-
-class Unreachable(msgspec.Struct, frozen=True):
-    """There are no rules to be had before `until`, so nothing of the host may be fetched.
-
-    streak: failures in a row. kind: a failure kind, or "status". error: one line.
-    """
-
-    until: float
-    streak: int
-    kind: str
-    error: str
-
-
-class _Fact(msgspec.Struct, frozen=True, array_like=True):
-    """What the fleet knows of an origin. `fetches` counts them; each has a marker of its own.
-
-    copy: the last good file, compressed, b"" where there is none to be had; None before the first.
-    """
-
-    fetches: int = 0
-    copy: bytes | None = None
-    fresh_until: float = 0.0
-    failure: Unreachable | None = None
-
-
-class _Failed(Exception):
-    """No file this time. `wait`: seconds the server asks for."""
-
-    def __init__(self, kind: str, error: str, wait: float = 0.0) -> None:
-        super().__init__(error)
-        self.kind, self.wait = kind, wait
-
 
 Answer = Robots | Unreachable
 
@@ -113,7 +72,10 @@ class RobotsKeeper:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._fetcher, self._crawl, self._settings = state, fetcher, crawl, settings
-        self._worker, self._clock = worker, clock
+        self._clock = clock
+        # Whoever finds this in a marker has it, even if the reply that said so was lost.
+        self._me = f"{worker} {secrets.token_hex(8)}".encode()
+        self._delays = CrawlDelays(state, settings.product_token)
         self._known: OrderedDict[str, tuple[Answer, float]] = OrderedDict()
         self._loading: dict[str, asyncio.Task[tuple[Answer, bool]]] = {}
 
@@ -130,14 +92,15 @@ class RobotsKeeper:
         if known is not None:
             return known, False
         loading = self._loading.get(origin)
-        first = loading is None
         if loading is None:
             # A task of its own: who asked first may be cancelled while others wait for the same file.
             loading = asyncio.create_task(self._load(origin, gate, start_at))
             self._loading[origin] = loading
             loading.add_done_callback(lambda task: self._loaded(origin, task))
-        answer, fetched = await asyncio.shield(loading)
-        return answer, fetched and first
+            await asyncio.wait({loading})
+            return loading.result()
+        await asyncio.wait({loading}, timeout=max(start_at - self._clock(), 0.0) + SLOW)
+        return (loading.result()[0] if loading.done() else self._awaited()), False
 
     def disallowed(self, url: str) -> bool:
         """Whether rules in memory forbid a wire URL. Does not wait; False where nothing is known, or asking is slow."""
@@ -152,8 +115,8 @@ class RobotsKeeper:
                 continue
             fact, slowed = await self._look(origin, gate)
             answer = self._answer(origin, fact)
-            if answer is not None:
-                await self._slow_down(gate, answer, slowed)
+            if isinstance(answer, Robots):
+                await self._delays.enforce(gate, origin, answer, slowed, fetched=False)
 
     async def close(self) -> None:
         """Give up what is being fetched."""
@@ -161,6 +124,8 @@ class RobotsKeeper:
         for task in loading:
             task.cancel()
         await asyncio.gather(*loading, return_exceptions=True)
+
+    # ---------------------------------------------------------------- memory
 
     def _recent(self, origin: str) -> Answer | None:
         known = self._known.get(origin)
@@ -181,136 +146,150 @@ class RobotsKeeper:
         if not task.cancelled():
             task.exception()  # seen, even if nobody waits any more
 
+    def _awaited(self) -> Unreachable:
+        """The answer while the file is on its way; not for anybody's memory."""
+        return Unreachable(self._clock() + SLOW, 0, "awaited", "robots.txt is on its way")
+
+    # ---------------------------------------------------------------- the fleet
+
     async def _load(self, origin: str, gate: str, start_at: float) -> tuple[Answer, bool]:
         """From the fleet, or from the host when it is this worker's to fetch."""
         fact, slowed = await self._look(origin, gate)
+        fetched = False
+        patience = max(start_at, self._clock()) + SLOW
         while (answer := self._answer(origin, fact)) is None:
             marker = f"robots-fetch:{origin}:{fact.fetches}"
-            wait = max(start_at - self._clock(), 0.0)
-            if await self._state.remember(marker, self._worker.encode(), wait + MARKER, if_absent=True):
+            if await self._take(marker, max(start_at - self._clock(), 0.0)):
                 fact = await self._fetch(origin, gate, start_at, marker, fact)
-                answer = self._answer(origin, fact)
+                answer, fetched = self._answer(origin, fact, own=True), True
                 assert answer is not None, "a fetch leaves a copy or a failure"
-                await self._slow_down(gate, answer, slowed)
-                return answer, True
+                break
             held: bytes | None = b""
             while held is not None and self._answer(origin, fact) is None:
+                if self._clock() >= patience:
+                    return self._awaited(), False
                 await asyncio.sleep(POLL)
-                known, held = await self._state.recall([_name(origin), marker])
-                fact = _decode(known)
-        await self._slow_down(gate, answer, slowed)
-        return answer, False
+                known, held = await self._state.recall([robots_fact.name(origin), marker])
+                fact = robots_fact.decode(known)
+        if isinstance(answer, Robots):
+            await self._delays.enforce(gate, origin, answer, slowed, fetched=fetched)
+        return answer, fetched
 
-    async def _look(self, origin: str, gate: str) -> tuple[_Fact, float]:
+    async def _look(self, origin: str, gate: str) -> tuple[Fact, InForce]:
         """The fact of an origin, and the Crawl-delay in force at its gate."""
-        known, delay = await self._state.recall([_name(origin), f"crawl-delay:{gate}"])
-        return _decode(known), float(delay or 0)
+        known, delay = await self._state.recall([robots_fact.name(origin), crawl_delay.name(gate)])
+        return robots_fact.decode(known), crawl_delay.decode(delay)
 
-    def _answer(self, origin: str, fact: _Fact) -> Answer | None:
-        """What a fact says now, kept in memory; None when it is time to fetch."""
+    def _answer(self, origin: str, fact: Fact, *, own: bool = False) -> Answer | None:
+        """What a fact says now, kept in memory; None when it is time to fetch. `own`: it is this crawl's finding."""
         now, failure = self._clock(), fact.failure
-        if failure is not None and failure.kind == FailureKind.PRIVATE and self._settings.allow_private:
-            failure = None  # another crawl on this state may not go there; this one may
+        if failure is not None and failure.kind == FailureKind.PRIVATE and self._settings.allow_private and not own:
+            failure = None  # another crawl on this state may not go there; perhaps this one may
         failing = failure is not None and failure.until > now
-        if fact.copy is not None and (failing or fact.fresh_until > now):
-            robots = Robots.parse(zlib.decompress(fact.copy), self._settings.product_token) if fact.copy else ALLOW_ALL
-            until = fact.fresh_until if failure is None or not failing else failure.until
-            return self._keep(origin, robots, until)
+        if fact.copy is not None and (failing or fact.fresh(now)):
+            robots = Robots.parse(fact.file, self._settings.product_token)
+            return self._keep(origin, robots, failure.until if failure is not None and failing else fact.fresh_until)
         if failure is not None and failing:
             return self._keep(origin, failure, failure.until)
         return None
 
-    async def _slow_down(self, gate: str, answer: Answer, slowed: float) -> None:
-        """Put a Crawl-delay in force. Of the hosts at one gate, the one that asks for most decides."""
-        if isinstance(answer, Unreachable) or not answer.crawl_delay or answer.crawl_delay <= slowed:
-            return
-        if answer.delay_capped:
-            log.warning("robots.txt of %s asks for a longer Crawl-delay; %.0f s are kept", gate, answer.crawl_delay)
-        await self._state.hold(gate, interval=answer.crawl_delay)
-        # Written last: if the process dies before, the next worker to look holds the gate again.
-        await self._state.remember(f"crawl-delay:{gate}", str(answer.crawl_delay).encode(), FRESH)
+    async def _take(self, marker: str, wait: float) -> bool:
+        """Claim the right to fetch, for the time that passes before the turn and some more."""
+        if await self._state.remember(marker, self._me, wait + MARKER, if_absent=True):
+            return True
+        if await self._state.recall([marker]) != [self._me]:
+            return False
+        # It is ours by a call whose reply was lost; its time has been running since then.
+        await self._state.remember(marker, self._me, wait + MARKER)
+        return True
 
-    async def _fetch(self, origin: str, gate: str, start_at: float, marker: str, before: _Fact) -> _Fact:
+    # ---------------------------------------------------------------- the host
+
+    async def _fetch(self, origin: str, gate: str, start_at: float, marker: str, before: Fact) -> Fact:
         """Fetch and tell the fleet. If the process dies in here, the marker lapses and another worker fetches."""
         if void(start_at, self._settings.interval, self._clock()):
             start_at = await self._state.turn(self._crawl, gate)
         await self._until(start_at)
         streak = before.failure.streak if before.failure else 0
+        own_gate = gate == urls.hostname(origin)
         try:
-            body = await self._download(f"{origin}/robots.txt", marker, last_chance=streak > 0)
-        except _Failed as failed:
-            return await self._failed(origin, gate, before, failed, streak + 1)
-        now = self._clock()
-        fact = _Fact(before.fetches + 1, _pack(body), now + FRESH)
-        await self._state.remember(_name(origin), msgspec.msgpack.encode(fact), KEPT)
+            async with self._closed(gate) if own_gate else contextlib.nullcontext():
+                hop = partial(self._hop, marker)
+                got = await download(
+                    self._fetcher, origin, hop, partial=streak > 0, deadline=DEADLINE, clock=self._clock
+                )
+        except Failed as failed:
+            return await self._failed(origin, gate if own_gate else None, before, failed, streak + 1)
+        fact = before.renewed(got.body, self._clock())
+        await self._remember(origin, fact, KEPT)
+        await self._share(origin, got)
         return fact
 
-    async def _failed(self, origin: str, gate: str, before: _Fact, failed: _Failed, streak: int) -> _Fact:
+    async def _share(self, origin: str, got: Download) -> None:
+        """What came from the robots.txt of another host is that host's too (never what came from another path)."""
+        target = urls.origin(got.url)
+        if target == origin or got.url != target + PATH or got.status is None or got.status in REDIRECTS:
+            return
+        there = robots_fact.decode((await self._state.recall([robots_fact.name(target)]))[0])
+        if not there.fresh(self._clock()):
+            await self._remember(target, there.renewed(got.body, self._clock()), KEPT)
+
+    async def _failed(self, origin: str, gate: str | None, before: Fact, failed: Failed, streak: int) -> Fact:
+        """Remember a failure; close the gate, where it is this host's alone (None: it is not)."""
         now = self._clock()
         kind = "503" if failed.kind == "status" else failed.kind
         wait = retry.backoff(kind, streak, jitter=random.random())  # noqa: S311 - spreads retries, no secret
-        wait = REFUSED if failed.kind == FailureKind.PRIVATE else max(wait, failed.wait)
-        failure = Unreachable(now + wait, streak, failed.kind, str(failed))
-        fact = _Fact(before.fetches + 1, before.copy, before.fresh_until, failure)
+        wait = REFUSED if failed.kind == FailureKind.PRIVATE else max(wait, failed.wait or 0.0)
+        fact = before.failed(Unreachable(now + wait, streak, failed.kind, str(failed)))
         keep = wait + FAILURE_KEPT
         if before.copy is not None:
             keep = max(keep, before.fresh_until - FRESH + KEPT - now)
-        elif failed.kind != FailureKind.PRIVATE and streak < self._settings.max_attempts:
+            closes = failed.wait is not None
+        else:
             # The host's other pages would only come to hear the same. Given up, they may come and end.
-            await self._state.hold(gate, until=failure.until)
-        await self._state.remember(_name(origin), msgspec.msgpack.encode(fact), keep)
+            closes = failed.kind != FailureKind.PRIVATE and streak < self._settings.max_attempts
+        if gate is not None and closes:
+            why = Why.BACKOFF if failed.wait is None else Why.RETRY_AFTER
+            await patiently(lambda: self._state.hold(gate, until=now + wait, why=why))
+        await self._remember(origin, fact, keep)
         return fact
 
-    async def _download(self, url: str, marker: str, last_chance: bool) -> bytes:
-        """The file at `url`, redirects followed; b"" where there is none. Raises _Failed."""
-        for _ in range(MOST_HOPS + 1):
-            try:
-                response = await self._fetcher.get(url, max_body=MAX_FILE + 1, deadline=DEADLINE)
-            except FetchFailure as failure:
-                raise _Failed(failure.kind, str(failure)) from failure
-            status = response.status
-            if status == 429 or status >= 500:
-                wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), self._clock())
-                raise _Failed("status", f"HTTP {status} {response.reason}".rstrip(), wait or 0.0)
-            if status in REDIRECTS and (target := redirect_target(response)):
-                await self._hop(target, marker)
-                url = target
-                continue
-            if not 200 <= status < 300:
-                return b""
-            if response.truncated in ("disconnect", "time") and not last_chance:
-                raise _Failed(FailureKind.RESET, "robots.txt ended early")
-            return response.body
-        return b""
+    async def _remember(self, origin: str, fact: Fact, seconds: float) -> None:
+        """Tell the fleet. A state that is away is waited for: without the fact the host would be asked again."""
+        await patiently(lambda: self._state.remember(robots_fact.name(origin), robots_fact.encode(fact), seconds))
 
-    async def _hop(self, target: str, marker: str) -> None:
-        """Wait for a turn at the gate of a redirect's target, holding the marker."""
+    @contextlib.asynccontextmanager
+    async def _closed(self, gate: str) -> AsyncIterator[None]:
+        """Keep a gate closed while its robots.txt is awaited for long: no page behind it could be fetched."""
+
+        async def close() -> None:
+            while True:
+                await asyncio.sleep(SLOW)
+                with contextlib.suppress(StateUnavailable):
+                    until = self._clock() + 1.5 * SLOW
+                    await self._state.hold(gate, until=until, why=Why.RESPONSE_TIME)
+
+        closing = asyncio.create_task(close())
+        try:
+            yield
+        finally:
+            closing.cancel()
+
+    async def _hop(self, marker: str, target: str) -> bytes | None:
+        """The file of a redirect's target, where the fleet has it; else None, after a turn at its gate."""
+        origin = urls.origin(target)
+        if target == origin + PATH:
+            there = robots_fact.decode((await self._state.recall([robots_fact.name(origin)]))[0])
+            if there.fresh(self._clock()):
+                return there.file
         gate = urls.gate_name(urls.hostname(target), self._settings.pace_by)
         start_at = await self._state.turn(self._crawl, gate)
         wait = start_at - self._clock()
         if wait > LONGEST_WAIT:
-            raise _Failed(FailureKind.TIMEOUT, f"robots.txt redirects to {gate}, which is busy for {wait:.0f} s")
-        await self._state.remember(marker, self._worker.encode(), max(wait, 0.0) + MARKER)
+            raise Failed(FailureKind.TIMEOUT, f"robots.txt redirects to {gate}, which is busy for {wait:.0f} s")
+        await self._state.remember(marker, self._me, max(wait, 0.0) + MARKER)
         await self._until(start_at)
+        return None
 
     async def _until(self, start_at: float) -> None:
         await asyncio.sleep(max(start_at - self._clock(), 0.0))
-
-
-def _name(origin: str) -> str:
-    return f"robots:{origin}"
-
-
-def _decode(known: bytes | None) -> _Fact:
-    """A fact of another version counts as none."""
-    try:
-        return msgspec.msgpack.decode(known, type=_Fact) if known else _Fact()
-    except msgspec.MsgspecError:
-        return _Fact()
-
-
-def _pack(body: bytes) -> bytes:
-    """Compress a file; one that does not compress is cut at a line end."""
-    while len(packed := zlib.compress(body)) > MAX_FACT:
-        body = body[: max(body.rfind(b"\n", 0, len(body) * MAX_FACT // len(packed)), 0)]
-    return packed if body else b""

@@ -59,18 +59,18 @@ async def test_every_hop_takes_a_turn_at_its_own_gate(clock: Clock) -> None:
             arrived.append(clock())
             await peer.send(reply(RULES))
 
-    async with worker(":memory:", clock) as (keeper, state), serve(script) as target:
+    async with worker(":memory:", clock) as (keeper, state), serve(script, host="127.0.0.2") as target:
         async with serve(replies(b"", f"Location: {target.url('/r')}", status="301 Moved")) as server:
             opens = clock() + 0.3
-            await state.hold("127.0.0.1", until=opens)
+            await state.hold("127.0.0.2", until=opens)
             await asked(keeper, server)
     assert arrived[0] >= opens
 
 
 async def test_a_redirect_to_a_host_that_is_busy_for_long_is_given_up_for_now(clock: Clock) -> None:
-    async with worker(":memory:", clock) as (keeper, state), serve(replies(RULES)) as target:
+    async with worker(":memory:", clock) as (keeper, state), serve(replies(RULES), host="127.0.0.2") as target:
         async with serve(replies(b"", f"Location: {target.url('/r')}", status="301 Moved")) as server:
-            await state.hold("127.0.0.1", until=clock() + 600)
+            await state.hold("127.0.0.2", until=clock() + 600)
             answer = await asked(keeper, server)
     assert isinstance(answer, Unreachable)
     assert answer.kind == FailureKind.TIMEOUT

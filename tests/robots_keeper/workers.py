@@ -18,7 +18,8 @@ from crawler.state.sqlite import SqliteState
 from tests.servers import Peer, Script, Server
 
 CRAWL = "crawl-1"
-GATE = "site.example"
+GATE = "127.0.0.1"
+"""The gate of the servers: theirs alone."""
 RULES = b"User-agent: *\nDisallow: /private\n"
 
 
