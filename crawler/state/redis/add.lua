@@ -6,26 +6,24 @@
 -- returns  [N, an answer a page (n new, k known, a again), a parent's digest a page]; [N] alone when the number is
 --          another one: nothing was done; nil when there is no such crawl
 -- keys     crawls, active, N:crawl, N:pages, N:parents, N:scope, N:hosts, N:queue:*, N:open, N:waiting, N:filter,
---          N:kept, N:children
+--          N:kept, N:children, N:reasons
 --
 -- What is recorded is queued, in one step: a parent's redelivery needs no care. What is found in the filter ended
 -- before this call, and so did the page that added it: whoever asks now is not that one.
 
 local FORGOTTEN = string.rep("\255", 16)  -- in place of the parent that is not known any more
 
-local number = number_of(request[2])
-if not number then
+local crawl = crawl_named(request[2])
+if not crawl then
   return false
 end
+local number = crawl.number
 if request[3] and request[3] ~= number then
   return { number }
 end
 local urls, rows = request[4], request[5]
-local pages, crawl = key(number, "pages"), key(number, "crawl")
-local found, dedup = unpack(call("HMGET", crawl, "discovered", "dedup"))
-local filter = dedup == "bloom" and key(number, "filter")
-local changes = { discovered = 0, pending = 0, skipped = 0, hosts = 0 }
-local answers, parents, known, kept, lanes, added = {}, {}, {}, {}, {}, {}
+local pages, filter = key(number, "pages"), crawl.filter
+local answers, parents, known, kept, added = {}, {}, {}, {}, {}
 
 local function parent_digest(index)
   return index == 0 and SEED or string.sub(ARGV[3], 16 * index - 15, 16 * index)
@@ -43,25 +41,19 @@ end
 
 local function insert(digest, parent, row)
   local from, priority, depth, gate, url, skip = unpack(row)
-  local place = priority * PRIORITY + math.min(depth, DEEPEST) * RANK + found + changes.discovered
   local page = {
-    phase = skip == "" and PENDING or SKIPPED, failures = 0, receives = 0, fence = 0, depth = depth, place = place,
-    found_at = NOW, holder = NOBODY, parent = parent, gate = gate, reason = skip, url = url,
+    failures = 0, receives = 0, fence = 0, depth = depth, found_at = NOW, holder = NOBODY, parent = parent,
+    place = priority * PRIORITY + math.min(depth, DEEPEST) * RANK + crawl.sums.discovered, gate = gate, url = url,
   }
-  changes.discovered = changes.discovered + 1
+  add_up(crawl, "discovered", 1)
   if skip == "" then
     keep_parent(from, parent)
-    queue(number, digest, page)
-    changes.pending = changes.pending + 1
-    if not lanes[gate] then
-      lanes[gate] = true
-      changes.hosts = changes.hosts + call("HSETNX", key(number, "hosts"), gate, 0)
-    end
+    queue(crawl, digest, page)
     added[parent] = (added[parent] or 0) + 1
   else
+    move(crawl, page, SKIPPED, skip)
     local save = filter and save_ended or save_page
     save(number, digest, page)
-    changes.skipped = changes.skipped + 1
   end
 end
 
@@ -95,14 +87,13 @@ for first = 1, #rows, AT_ONCE do
     parents[index] = known[digest]
   end
 end
-if changes.discovered > 0 then
+if crawl.changed then
   if filter then
     for parent, count in pairs(added) do
       count_children(number, parent, count)
     end
   end
-  refresh_all(number, lanes)
-  call("HDEL", crawl, "completed_at")
-  add_up(number, changes)
+  call("HDEL", key(number, "crawl"), "completed_at")
+  save_crawls()
 end
 return { number, table.concat(answers), table.concat(parents) }

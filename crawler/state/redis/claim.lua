@@ -2,20 +2,22 @@
 --
 -- request  time, limit, crawl (nil: any), whether this claim was sent before and its answer may have been lost
 -- ARGV[2]  the holder: worker (8 bytes), number of the claim (4)
--- returns  [MessagePack [the server's time, [[crawl, N, limit that is used up or "", seconds a lease lasts] …]],
---          the leases (LEASE)]; nil when there is no such crawl
--- keys     state, crawls, active, gates, N:crawl, N:pages, N:parents, N:hosts, N:queue:*, N:open, N:waiting,
---          N:leases, N:delayed
+-- returns  [MessagePack [the server's time, [[crawl, N, seconds a lease lasts] …]], the leases (LEASE)]; nil when
+--          there is no such crawl
+-- keys     state, crawls, active, gates, flights:*, N:crawl, N:pages, N:parents, N:hosts, N:queue:*, N:open,
+--          N:waiting, N:leases, N:delayed
 --
--- First expired leases and due delays become pending, and gates that came near open their lanes. Then the lanes of
+-- First expired leases and due delays become pending, and lanes that may have opened are looked at. Then the lanes of
 -- `open` are served in order, each moving behind the others of its rank. The cost follows the leases handed out and
 -- the lanes that opened or closed, not the number of hosts or pages.
 
-local HORIZON = 1  -- seconds by which a turn may be taken in advance
-local LEASE = "<Hc16dI4c0I4c0"  -- index of the crawl, digest, start, URL of the parent, page as it was claimed
+local NONE, MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME, DOWN = 0, 1, 2, 3, 4  -- limits of a lease
+
+-- Index of the crawl, limit, digest, start, seconds between turns; health, URL of the parent, page as it was claimed.
+local LEASE = "<HBc16ddI4c0I4c0I4c0"
 
 local limit, again, holder = request[2], request[4], ARGV[2]
-local gates, moved = {}, {}
+local gates, turned = {}, {}
 
 local function gate_of(name)
   if not gates[name] then
@@ -24,92 +26,95 @@ local function gate_of(name)
   return gates[name]
 end
 
-local function near(gate)
-  return gate.next_at <= NOW + HORIZON
-end
+---------------------------------------------------------------- what is due
 
 -- Leased pages become pending ahead of all others; `receives` stays, to tell that a holder failed.
-local function give_back(number, digests, undo)
-  local back, lanes = 0, {}
+local function give_back(crawl, digests, undo)
   for _, digest in ipairs(digests) do
-    local page = load_page(number, digest)
+    local page = load_page(crawl.number, digest)
     if not page then
-      call("ZREM", key(number, "leases"), digest)
+      call("ZREM", key(crawl.number, "leases"), digest)
     elseif not undo or page.holder == holder then
       if undo then
         page.receives = page.receives - 1  -- nobody ever saw that lease
       end
-      queue(number, digest, page)
-      call("ZREM", key(number, "leases"), digest)
-      lanes[page.gate] = true
-      back = back + 1
+      queue(crawl, digest, page)
+      call("ZREM", key(crawl.number, "leases"), digest)
     end
-  end
-  if back > 0 then
-    refresh_all(number, lanes)
-    add_up(number, { leased = -back, pending = back })
   end
 end
 
-local function end_delays(number, digests)
-  local lanes = {}
+local function end_delays(crawl, digests)
   for _, digest in ipairs(digests) do
-    local page = load_page(number, digest)
+    local page = load_page(crawl.number, digest)
     if page then
-      queue(number, digest, page)
-      lanes[page.gate] = true
+      queue(crawl, digest, page)
     end
-    call("ZREM", key(number, "delayed"), digest)
+    call("ZREM", key(crawl.number, "delayed"), digest)
   end
-  refresh_all(number, lanes)
 end
 
--- Lanes whose gate has come near, the longest due first, can be claimed from.
-local function open_due(number)
-  local waiting = key(number, "waiting")
-  for _, name in ipairs(call("ZRANGEBYSCORE", waiting, "-inf", NOW + HORIZON, "LIMIT", 0, AT_ONCE)) do
-    local gate = gate_of(name)
-    if near(gate) then
+-- The limit with which the next page of a lane is handed out, and the time at which it can be, as far as is known.
+local function outlook(crawl, name)
+  local lane = lane_of(crawl, name)
+  if crawl.limit ~= NONE then
+    return crawl.limit, NOW
+  elseif used_up(crawl, lane) then
+    return MAX_PAGES_PER_HOST, NOW
+  elseif taken_up(crawl, lane) then
+    return NONE, math.huge
+  end
+  local gate = gate_of(name)
+  if gate.down_until > NOW then
+    return DOWN, NOW
+  end
+  local at = gate.next_at - HORIZON
+  if crawl.interval > 0 then
+    at = math.max(at, room_at(name, gate, step_of(gate, crawl.interval), crawl.cap))
+  end
+  return NONE, at
+end
+
+-- Lanes that may have opened, the longest due first. A crawl whose limit is used up waits for no gate.
+local function open_due(crawl)
+  local waiting = key(crawl.number, "waiting")
+  local to = crawl.limit == NONE and NOW or "+inf"
+  for _, name in ipairs(call("ZRANGEBYSCORE", waiting, "-inf", to, "LIMIT", 0, AT_ONCE)) do
+    local _, at = outlook(crawl, name)
+    if at <= NOW then
       call("ZREM", waiting, name)
-      refresh(number, name)
+      open_lane(crawl, name)
     else  -- another crawl, or a hold, has moved its turn
-      call("ZADD", waiting, gate.next_at, name)
+      call("ZADD", waiting, at, name)
     end
   end
 end
 
--- A crawl whose limit is used up waits for no gate and no delay.
-local function open_all(number)
-  end_delays(number, call("ZRANGE", key(number, "delayed"), 0, AT_ONCE - 1))
-  for _, name in ipairs(call("ZRANGE", key(number, "waiting"), 0, limit - 1)) do
-    call("ZREM", key(number, "waiting"), name)
-    refresh(number, name)
+local function limit_of(crawl, max_pages, max_time, began_at)
+  if max_time and NOW >= began_at + max_time then
+    return MAX_TIME
   end
+  return max_pages and crawl.sums.done >= max_pages and MAX_PAGES or NONE
 end
 
-local function prepare(number)
-  give_back(number, call("ZRANGEBYSCORE", key(number, "leases"), "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
-  end_delays(number, call("ZRANGEBYSCORE", key(number, "delayed"), "-inf", NOW, "LIMIT", 0, AT_ONCE))
-  local name, interval, lease, max_pages, max_time, began_at, done, leased = unpack(call("HMGET", key(number, "crawl"),
-    "name", "interval", "lease", "max_pages", "max_time", "began_at", "done", "leased"))
-  local crawl = { number = number, name = name, interval = tonumber(interval), lease = tonumber(lease), limit = "",
-    room = math.huge, served = {}, handed = 0 }
-  if max_time and max_time ~= "" and NOW >= began_at + max_time then
-    crawl.limit = "max-time"
-  elseif max_pages and max_pages ~= "" then
-    if done + 0 >= max_pages + 0 then
-      crawl.limit = "max-pages"
-    else
-      crawl.room = max_pages - done - leased
-    end
+local function prepare(crawl)
+  local number = crawl.number
+  give_back(crawl, call("ZRANGEBYSCORE", key(number, "leases"), "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
+  local values = call("HMGET", key(number, "crawl"), "interval", "lease", "in_flight_per_host", "max_pages", "max_time",
+    "began_at")
+  for index, value in ipairs(values) do
+    values[index] = tonumber(value)
   end
-  if crawl.limit == "" then
-    open_due(number)
-  else
-    open_all(number)
-  end
-  return crawl
+  crawl.interval, crawl.lease, crawl.cap = values[1], values[2], values[3]
+  crawl.limit = limit_of(crawl, values[4], values[5], values[6])
+  crawl.room = crawl.limit == NONE and values[4] and values[4] - crawl.sums.done - crawl.sums.leased or math.huge
+  local due = crawl.limit == NONE and NOW or "+inf"  -- a crawl whose limit is used up waits for no delay
+  end_delays(crawl, call("ZRANGEBYSCORE", key(number, "delayed"), "-inf", due, "LIMIT", 0, AT_ONCE))
+  refresh_all(crawl)
+  open_due(crawl)
 end
+
+---------------------------------------------------------------- leases
 
 -- The crawl's next lane, and its place among the lanes of all crawls.
 local function look(crawl)
@@ -117,9 +122,9 @@ local function look(crawl)
   crawl.gate, crawl.order = first[1], tonumber(first[2])
 end
 
-local function first_of(crawls)
+local function first_of(some)
   local first
-  for _, crawl in ipairs(crawls) do
+  for _, crawl in ipairs(some) do
     if crawl.gate and (not first or crawl.order < first.order) then
       first = crawl
     end
@@ -141,22 +146,19 @@ local function parent_url(number, parent)
   return parent_urls[name]
 end
 
--- The best page of the crawl's next lane; nothing when the keys that `open` speaks of were dropped.
-local function lease(crawl, start, served)
-  local number = crawl.number
-  local lane = key(number, "queue:" .. crawl.gate)
+-- Take the best page of the crawl's next lane; nothing when the keys that `open` speaks of were dropped.
+local function take_page(crawl, served)
+  local number, lane = crawl.number, key(crawl.number, "queue:" .. crawl.gate)
   local best = call("ZRANGE", lane, 0, 1, "WITHSCORES")
   local digest = best[1]
   local page = digest and load_page(number, digest)
   if not page then
     call("ZREM", lane, digest or "")
-    refresh(number, crawl.gate)
+    open_lane(crawl, crawl.gate)
     return nil
   end
-  page.phase, page.holder, page.fence = LEASED, holder, page.fence + 1
-  page.receives = math.min(page.receives + 1, MOST)
-  local value, from = page_value(page), parent_url(number, page.parent)
-  call("HSET", key(number, "pages"), digest, value)
+  move(crawl, page, LEASED)
+  page.holder, page.fence, page.receives = holder, page.fence + 1, math.min(page.receives + 1, MOST)
   call("ZADD", key(number, "leases"), NOW + crawl.lease, digest)
   call("ZREM", lane, digest)
   if best[3] then
@@ -164,11 +166,32 @@ local function lease(crawl, start, served)
   else
     call("ZREM", key(number, "open"), crawl.gate)
   end
-  crawl.served[crawl.gate] = served
+  lane_of(crawl, crawl.gate).served = served
   crawl.room = crawl.room - 1
-  crawl.handed = crawl.handed + 1
-  return struct.pack(LEASE, crawl.index, digest, start, #from, from, #value, value)
+  return digest, page
 end
+
+local function lease(crawl, limited, served)
+  local name = crawl.gate
+  local digest, page = take_page(crawl, served)
+  if not page then
+    return nil
+  end
+  local gate, start = gate_of(name), NOW
+  local step = step_of(gate, crawl.interval)
+  if limited == NONE then
+    start = take_turn(gate, step)
+    if step > 0 then  -- otherwise nothing paces it, and nothing changed
+      turned[name] = true
+    end
+  end
+  local value, from = page_value(page), parent_url(crawl.number, page.parent)
+  call("HSET", key(crawl.number, "pages"), digest, value)
+  return struct.pack(LEASE, crawl.index, limited, digest, start, step, #gate.health, gate.health, #from, from, #value,
+    value)
+end
+
+---------------------------------------------------------------- the claim
 
 local numbers
 if request[3] then
@@ -182,59 +205,45 @@ else
 end
 if again then  -- the claim of that number may have been for another crawl
   for _, number in ipairs(call("SMEMBERS", BASE .. "active")) do
-    give_back(number, call("ZRANGE", key(number, "leases"), 0, -1), true)
+    give_back(crawl_of(number), call("ZRANGE", key(number, "leases"), 0, -1), true)
   end
 end
-local crawls, described = {}, {}
+local claimed, described = {}, {}
 for index, number in ipairs(numbers) do
-  local crawl = prepare(number)
+  local crawl = crawl_of(number)
+  prepare(crawl)
   crawl.index = index
-  crawls[index] = crawl
-  described[index] = { crawl.name, number, crawl.limit, crawl.lease }
+  claimed[index] = crawl
+  described[index] = { crawl.name, number, crawl.lease }
   look(crawl)
 end
 
 local leases, closed = {}, 0
 local served = tonumber(call("HGET", KEYS[1], "served") or 0)
 while #leases < limit and closed < AT_ONCE + limit do
-  local crawl = first_of(crawls)
+  local crawl = first_of(claimed)
   if not crawl then
     break
   end
-  local gate = gate_of(crawl.gate)
-  local handed = #leases
-  if crawl.limit ~= "" then
-    leases[handed + 1] = lease(crawl, NOW, served + 1)
-  elseif near(gate) then
-    local start = take_turn(gate, crawl.interval)
-    moved[crawl.gate] = true
-    leases[handed + 1] = lease(crawl, start, served + 1)
-  else
-    call("ZREM", key(crawl.number, "open"), crawl.gate)
-    call("ZADD", key(crawl.number, "waiting"), gate.next_at, crawl.gate)
-  end
-  if #leases > handed then
+  local limited, at = outlook(crawl, crawl.gate)
+  local leased = at <= NOW and lease(crawl, limited, served + 1)
+  if leased then
+    leases[#leases + 1] = leased
     served = served + 1
   else
     closed = closed + 1
+    if at > NOW then
+      close_lane(crawl, crawl.gate, at)
+    end
   end
   look(crawl)
 end
 
-for name in pairs(moved) do
-  if gates[name].next_at > NOW then  -- otherwise no interval paces it, and nothing changed
-    save_gate(name, gates[name])
-  end
-end
-for _, crawl in ipairs(crawls) do
-  if crawl.handed > 0 then
-    for name, latest in pairs(crawl.served) do
-      call("HSET", key(crawl.number, "hosts"), name, latest)
-    end
-    add_up(crawl.number, { leased = crawl.handed, pending = -crawl.handed })
-  end
+for name in pairs(turned) do
+  save_gate(name, gates[name])
 end
 if #leases > 0 then
   call("HSET", KEYS[1], "served", served)
 end
+save_crawls()
 return { cmsgpack.pack({ NOW, described }), table.concat(leases) }

@@ -42,6 +42,8 @@ _ANSWER_SECONDS = 4.0
 _SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
 _CONNECTIONS = 8
 
+_SHARED = ("common", "crawl", "filter", "gate")
+
 _PASSING = (ConnectionError, ReadOnlyError, ClusterDownError, TryAgainError)
 _PASSING_WORDS = ("BUSY", "NOREPLICAS")
 
@@ -61,7 +63,7 @@ class Script(msgspec.Struct, frozen=True):
 def script(name: str) -> Script:
     """The script of that name in this folder, behind what all scripts share."""
     folder = files("crawler.state.redis")
-    text = "\n".join((folder / f"{each}.lua").read_text("utf-8") for each in ("common", name))
+    text = "\n".join((folder / f"{each}.lua").read_text("utf-8") for each in (*_SHARED, name))
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

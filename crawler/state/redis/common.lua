@@ -1,4 +1,4 @@
--- Put before every script of this folder: names of keys, the page as a string, lanes, sums.
+-- Put before every script of this folder, with crawl.lua, filter.lua and gate.lua: names of keys, the page as a string.
 --
 -- KEYS[1]  {name}:state   All other keys begin like it up to the colon: one hash tag, so one slot of a cluster.
 -- ARGV[1]  MessagePack array; its first element is the time to go by, or nil for the server's own.
@@ -9,19 +9,21 @@
 --   crawls            hash    crawl's id -> its number, which is never used again
 --   active            set     numbers of the crawls that have pages pending or leased
 --   purged            set     numbers of the crawls that are being dropped
---   gates             hash    gate -> next turn, latest turn, interval (GATE)
+--   gates             hash    gate -> its turns, what holds it, its host's health (GATE)
+--   flights:GATE      zset    requests that occupy the gate by the time until which they do; expires after the last
 --   fact:NAME         string  end, nonce, value; expires some time after its end
 --   workers           hash    worker -> MessagePack [at, rate, held]
 -- Keys of the crawl with number N
 --   N:crawl           hash    the record, the settings that scripts need, the sums
+--   N:reasons         hash    phase and reason -> how many pages were skipped, or are dead, for it
 --   N:pages           hash    digest -> page (PAGE): the visited set, or what of it is not in the filter
 --   N:parents         hash    digest -> URL of parents that have no record
 --   N:failures        hash    digest -> MessagePack [[time, reason, error] …], the latest last
 --   N:scope           set     sites that seeds brought
---   N:hosts           hash    gate -> number of the lane's latest lease: hosts take turns by it
+--   N:hosts           hash    gate -> number of its lane's latest lease, by which hosts take turns; its sums (LANE)
 --   N:queue:GATE      zset    the lane of a gate: its pending pages by place
 --   N:open            zset    gates of lanes to claim from, by rank of the lane's best page and latest lease
---   N:waiting         zset    gates of lanes whose gate is closed, by a time before which it surely is
+--   N:waiting         zset    gates of lanes that are closed, by a time before which they surely are
 --   N:leases          zset    leased pages by the end of the lease
 --   N:delayed         zset    delayed pages by the time they are due
 --   with `dedup` bloom also
@@ -29,8 +31,9 @@
 --   N:kept            zset    parent's digest and page's, of ended pages whose record waits for the parent's end
 --   N:children        hash    digest -> how many of the pages that it added are not done or skipped
 --
--- A lane with pending pages is in exactly one of `open` and `waiting`, an empty one in neither. A gate's next turn
--- only ever moves later, so what `waiting` says may be too early, never too late: who finds it too early corrects it.
+-- A lane with pending pages is in exactly one of `open` and `waiting`, an empty one in neither. What `waiting` says
+-- may be too early, never too late: a claim that finds it too early corrects it, and whoever makes a lane open earlier
+-- says so there (`look_again` for a gate, `amend` for a crawl's settings, `refresh` for a lane's own limit).
 --
 -- A script that fails leaves behind what it wrote. None fails after its first write: memory and the right to write
 -- are checked by the server at that one.
@@ -60,7 +63,6 @@ local PRIORITY = 2 ^ 47
 local RETURNED = 2 ^ 52
 local DEEPEST = 2 ^ 14 - 1
 
-local GATE = "<ddd"
 local AT_ONCE = 1000  -- pages or lanes that one call takes care of beside what it was asked for
 
 local function number_of(crawl)
@@ -79,8 +81,6 @@ end
 local function exact(time)
   return string.format("%.17g", time)
 end
-
----------------------------------------------------------------- pages
 
 local function read_page(value)
   local page, rest = {}, 0
@@ -102,134 +102,4 @@ end
 
 local function save_page(number, digest, page)
   call("HSET", key(number, "pages"), digest, page_value(page))
-end
-
----------------------------------------------------------------- lanes
-
--- The lane's place among the crawl's lanes, after its pending pages changed.
-local function refresh(number, gate)
-  local open, waiting = key(number, "open"), key(number, "waiting")
-  local best = call("ZRANGE", key(number, "queue:" .. gate), 0, 0, "WITHSCORES")
-  if not best[1] then
-    call("ZREM", open, gate)
-    call("ZREM", waiting, gate)
-  elseif not call("ZSCORE", waiting, gate) then
-    local served = call("HGET", key(number, "hosts"), gate) or 0
-    call("ZADD", open, math.floor(best[2] / RANK) * RANK + served, gate)
-  end
-end
-
-local function refresh_all(number, gates)
-  for gate in pairs(gates) do
-    refresh(number, gate)
-  end
-end
-
--- Queue a page, whatever it was before. The caller refreshes the lane.
-local function queue(number, digest, page)
-  page.phase, page.holder = PENDING, NOBODY
-  save_page(number, digest, page)
-  local place = page.receives > 0 and page.place - RETURNED or page.place
-  call("ZADD", key(number, "queue:" .. page.gate), place, digest)
-end
-
----------------------------------------------------------------- ended pages of a crawl with a filter
-
--- A page that is done or skipped leaves its record for the filter, in one step, so that it is always in one of both.
--- But not before the page that added it is done or skipped too: until then that one may come again, and the links it
--- adds again must be known as its own. Nor does its URL leave before the pages that it added, whose leases tell it.
-
-local function ended(page)
-  return page.phase == DONE or page.phase == SKIPPED
-end
-
--- From the record to the filter; false when the filter takes no more (its server bounds it): then the record stays.
-local function forget(number, digest, url)
-  local reply = redis.pcall("BF.INSERT", key(number, "filter"), "NOCREATE", "ITEMS", digest)
-  if type(reply[1]) ~= "number" then
-    return false
-  end
-  if call("HEXISTS", key(number, "children"), digest) == 1 then
-    call("HSET", key(number, "parents"), digest, url)
-  end
-  call("HDEL", key(number, "pages"), digest)
-  call("HDEL", key(number, "failures"), digest)
-  return true
-end
-
--- Save a page that has ended, or forget it.
-local function save_ended(number, digest, page)
-  local parent = page.parent ~= SEED and load_page(number, page.parent)
-  local waits = parent and not ended(parent)
-  if waits then
-    call("ZADD", key(number, "kept"), 0, page.parent .. digest)
-  end
-  if waits or not forget(number, digest, page.url) then
-    save_page(number, digest, page)
-  end
-end
-
--- A page has ended: so may those that it added.
-local function forget_kept(number, parent)
-  local kept, from, to = key(number, "kept"), "[" .. parent, "[" .. parent .. string.rep("\255", 16)
-  local members = call("ZRANGEBYLEX", kept, from, to)
-  for _, member in ipairs(members) do
-    local digest = string.sub(member, 17)
-    local page = load_page(number, digest)
-    if page then
-      forget(number, digest, page.url)
-    end
-  end
-  if members[1] then
-    call("ZREMRANGEBYLEX", kept, from, to)
-  end
-end
-
--- Pages were added by a parent (change > 0), or have ended.
-local function count_children(number, parent, change)
-  if parent ~= SEED and call("HINCRBY", key(number, "children"), parent, change) <= 0 then
-    call("HDEL", key(number, "children"), parent)
-    call("HDEL", key(number, "parents"), parent)
-  end
-end
-
----------------------------------------------------------------- gates
-
-local function read_gate(gate)
-  local value = call("HGET", BASE .. "gates", gate)
-  if not value then
-    return { next_at = 0, last_at = 0, interval = 0 }
-  end
-  local next_at, last_at, interval = struct.unpack(GATE, value)
-  return { next_at = next_at, last_at = last_at, interval = interval }
-end
-
-local function save_gate(name, gate)
-  call("HSET", BASE .. "gates", name, struct.pack(GATE, gate.next_at, gate.last_at, gate.interval))
-end
-
--- Take a turn for a crawl with `interval` seconds between its own; return its start. Turns are not saved up: after a
--- pause the next one starts now. Without any interval the turn costs the others nothing.
-local function take_turn(gate, interval)
-  gate.last_at = math.max(NOW, gate.next_at)
-  local step = math.max(interval, gate.interval)
-  if step > 0 then
-    gate.next_at = gate.last_at + step
-  end
-  return gate.last_at
-end
-
----------------------------------------------------------------- sums
-
--- Add to a crawl's sums what the same call changed in its pages.
-local function add_up(number, changes)
-  local crawl = key(number, "crawl")
-  for sum, change in pairs(changes) do
-    if change ~= 0 then
-      call("HINCRBY", crawl, sum, change)
-    end
-  end
-  call("HSET", crawl, "updated_at", exact(NOW))
-  local left = call("HMGET", crawl, "pending", "leased")
-  call(left[1] + left[2] > 0 and "SADD" or "SREM", BASE .. "active", number)
 end

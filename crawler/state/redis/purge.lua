@@ -26,7 +26,7 @@ for _, gate in ipairs(gates) do
 end
 if #gates == 0 then
   for _, name in ipairs({ "pages", "parents", "failures", "scope", "open", "waiting", "leases", "delayed",
-    "filter", "kept", "children" }) do
+    "filter", "kept", "children", "reasons" }) do
     call("UNLINK", key(number, name))
   end
   call("SREM", BASE .. "purged", number)

@@ -11,7 +11,20 @@ import msgspec
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch
-from crawler.model import Beat, CrawlRecord, Failure, Lease, PageState, Phase
+from crawler.model import (
+    HOST_DOWN,
+    MAX_PAGES,
+    MAX_PAGES_PER_HOST,
+    MAX_TIME,
+    Beat,
+    Counts,
+    CrawlRecord,
+    Failure,
+    Lease,
+    PageState,
+    Phase,
+)
+from crawler.state.redis import gates
 from crawler.state.redis.clock import Clock
 
 SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
@@ -22,6 +35,9 @@ PENDING, LEASED, DONE, SKIPPED, DEAD, DELAYED = range(6)
 SEED = bytes(16)
 """In place of the digest of a parent."""
 
+_LIMITS = ("", MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME, HOST_DOWN)
+"""`limit` of a lease."""
+
 _PHASES = (Phase.PENDING, Phase.LEASED, Phase.DONE, Phase.SKIPPED, Phase.DEAD, Phase.PENDING)
 
 FIELDS = ("name", "started_at", "settings", "store", "completed_at", "updated_at", "amended_at")
@@ -29,12 +45,12 @@ FIELDS = ("name", "started_at", "settings", "store", "completed_at", "updated_at
 
 _PAGE = struct.Struct("<BHHIIdd12s16s")  # then gate and reason, each behind its length, then the URL
 _LENGTH = struct.Struct("<I")
-_LEASE = struct.Struct("<H16sd")  # then URL of the parent and page, each behind its length
+_LEASE = struct.Struct("<HB16sdd")  # then health, URL of the parent and page, each behind its length
 _LINE = struct.Struct("<16s")  # then page and failures, each behind its length
 _PRIORITY_BITS = 47
 
 _settings = msgspec.json.Decoder(CrawlSettings)
-_claimed = msgspec.msgpack.Decoder(tuple[float, list[tuple[str, str, str, float]]])
+_claimed = msgspec.msgpack.Decoder(tuple[float, list[tuple[str, str, float]]])
 _failures = msgspec.msgpack.Decoder(tuple[Failure, ...])
 _beats = msgspec.msgpack.Decoder(list[tuple[str, float, float, int]])
 
@@ -90,8 +106,12 @@ def limits(settings: CrawlSettings) -> tuple[object, ...]:
         settings.lease_seconds,
         "max_pages",
         settings.max_pages or "",
+        "max_pages_per_host",
+        settings.max_pages_per_host or "",
         "max_time",
         settings.max_time or "",
+        "in_flight_per_host",
+        settings.in_flight_per_host,
     )
 
 
@@ -115,6 +135,15 @@ def crawl_record(values: Sequence[bytes | None]) -> CrawlRecord:
     )
 
 
+def counts(sums: Sequence[bytes], reasons: Sequence[bytes]) -> Counts:
+    """What `counts.lua` answered: the values of SUMS; names, each a phase and a reason, and how many pages."""
+    found: dict[int, dict[str, int]] = {SKIPPED: {}, DEAD: {}}
+    for name, number in zip(reasons[::2], reasons[1::2], strict=True):
+        found[int(name[:1])][name[1:].decode("utf-8", "replace")] = int(number)
+    values = dict(zip(SUMS, map(int, sums), strict=True))
+    return Counts(**values, exact=True, skips=found[SKIPPED], deaths=found[DEAD])
+
+
 # ---------------------------------------------------------------- pages
 
 
@@ -124,10 +153,11 @@ def leases(reply: Sequence[bytes], clock: Clock) -> list[Lease]:
     clock.learn(now)
     found, at, blob = [], 0, reply[1]
     while at < len(blob):
-        index, digest, start = _LEASE.unpack_from(blob, at)
-        parent_url, at = _text(blob, at + _LEASE.size)
+        index, limit, digest, start, interval = _LEASE.unpack_from(blob, at)
+        told, at = _piece(blob, at + _LEASE.size)
+        parent_url, at = _text(blob, at)
         value, at = _piece(blob, at)
-        name, number, limit, lasts = crawls[index - 1]
+        name, number, lasts = crawls[index - 1]
         page = StoredPage.of(value)
         found.append(
             Lease(
@@ -144,7 +174,9 @@ def leases(reply: Sequence[bytes], clock: Clock) -> list[Lease]:
                 receives=page.receives,
                 start_at=clock.to_local(start),
                 expires_at=clock.to_local(now + lasts),
-                limit=limit,
+                limit=_LIMITS[limit],
+                interval=interval,
+                health=gates.health(told, clock),
             )
         )
     return found

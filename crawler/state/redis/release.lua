@@ -21,22 +21,18 @@ end
 if number == "" then
   return { 0, following(0), "0" }
 end
-local lanes, back = {}, 0
+local crawl, back = crawl_of(number), 0
 local scanned = call("ZSCAN", key(number, "leases"), cursor, "COUNT", AT_ONCE)
 for index = 1, #scanned[2], 2 do
   local digest = scanned[2][index]
-  local page = load_page(number, digest)
+  local page = crawl and load_page(number, digest)
   if page and page.phase == LEASED and string.sub(page.holder, 1, 8) == ARGV[2] then
     call("ZREM", key(number, "leases"), digest)
-    queue(number, digest, page)
-    lanes[page.gate] = true
+    queue(crawl, digest, page)
     back = back + 1
   end
 end
-if back > 0 then
-  refresh_all(number, lanes)
-  add_up(number, { leased = -back, pending = back })
-end
+save_crawls()
 cursor = scanned[1]
 if cursor == "0" then
   number = following(tonumber(number))

@@ -5,24 +5,12 @@
 -- ARGV[2]  digests of the pages
 -- returns  "1" settled or "0" lost, a character a lease
 -- keys     active, N:crawl, N:pages, N:failures, N:queue:*, N:open, N:waiting, N:leases, N:delayed, N:hosts, N:filter,
---          N:kept, N:children, N:parents
+--          N:kept, N:children, N:parents, N:reasons
 --
 -- A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
 
 local HISTORY = request[3]
-local SUMS = { [DONE] = "done", [SKIPPED] = "skipped", [DEAD] = "dead" }
-
-local answers, crawls = {}, {}
-
--- What is to be written of a crawl; false when it is gone.
-local function crawl_of(number)
-  if crawls[number] == nil then
-    local name, dedup = unpack(call("HMGET", key(number, "crawl"), "name", "dedup"))
-    crawls[number] = name and { filter = dedup == "bloom", lanes = {},
-      changes = { pending = 0, leased = 0, done = 0, skipped = 0, dead = 0, bytes = 0 } }
-  end
-  return crawls[number]
-end
+local answers = {}
 
 local function held(number, digest, fence)
   local page = load_page(number, digest)
@@ -47,14 +35,15 @@ for index, ending in ipairs(request[2]) do
   local page = crawl and held(number, digest, fence)
   answers[index] = page and "1" or "0"
   if page then
-    local changes = crawl.changes
     if failed then
       page.failures = math.min(page.failures + 1, MOST)
       note_failure(number, digest, reason, error)
     end
-    page.phase, page.holder, page.reason = phase, NOBODY, phase ~= DELAYED and reason or ""
-    page.receives = again and 1 or 0
-    if phase ~= DELAYED then
+    page.holder, page.receives = NOBODY, again and 1 or 0
+    if phase == DELAYED then
+      queue_at(crawl, digest, page, at)
+    else
+      move(crawl, page, phase, reason)
       if crawl.filter and ended(page) then
         save_ended(number, digest, page)
         forget_kept(number, digest)
@@ -62,26 +51,10 @@ for index, ending in ipairs(request[2]) do
       else
         save_page(number, digest, page)
       end
-      changes[SUMS[phase]] = changes[SUMS[phase]] + 1
-    else
-      changes.pending = changes.pending + 1
-      if at > NOW then
-        save_page(number, digest, page)
-        call("ZADD", key(number, "delayed"), at, digest)
-      else
-        queue(number, digest, page)
-        crawl.lanes[page.gate] = true
-      end
     end
     call("ZREM", key(number, "leases"), digest)
-    changes.leased = changes.leased - 1
-    changes.bytes = changes.bytes + size
+    add_up(crawl, "bytes", size)
   end
 end
-for number, crawl in pairs(crawls) do
-  if crawl and crawl.changes.leased < 0 then
-    refresh_all(number, crawl.lanes)
-    add_up(number, crawl.changes)
-  end
-end
+save_crawls()
 return table.concat(answers)

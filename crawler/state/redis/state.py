@@ -16,14 +16,17 @@ from crawler.model import (
     Counts,
     CrawlRecord,
     Ending,
+    Health,
+    HostState,
     Lease,
     Page,
     PageState,
     Phase,
     Settled,
     Verdict,
+    Why,
 )
-from crawler.state.redis import opening, records
+from crawler.state.redis import gates, opening, records
 from crawler.state.redis.adding import Adder
 from crawler.state.redis.address import Address, parse
 from crawler.state.redis.claiming import Claimer
@@ -142,8 +145,21 @@ class RedisState:
         self._clock.learn(float(now))
         return self._clock.to_local(float(start))
 
-    async def hold(self, gate: str, *, until: float = 0.0, interval: float | None = None) -> None:
-        await self._server.run("hold", (gate, self._clock.to_server(until), interval))
+    async def hold(
+        self, gate: str, *, until: float = 0.0, why: Why = Why.BACKOFF, interval: float | None = None
+    ) -> None:
+        await self._server.run("hold", (gate, self._clock.to_server(until), why, interval))
+
+    async def diagnose(self, gate: str, health: Health) -> None:
+        down_until = self._clock.to_server(health.down_until)
+        request = (gate, health.gap, int(health.prompt), down_until)
+        await self._server.run("diagnose", request, gates.told(health, self._clock))
+
+    async def occupy(self, gate: str, flight: str, until: float) -> None:
+        await self._server.run("occupy", (gate, flight, self._clock.to_server(until)))
+
+    async def upheld(self, lease: Lease) -> float:
+        return lease.start_at
 
     # ---------------------------------------------------------------- what the fleet knows
 
@@ -178,8 +194,16 @@ class RedisState:
                 return released
 
     async def counts(self, crawl: str) -> Counts:
-        values = self._known(crawl, await self._server.run("counts", (crawl, records.SUMS)))
-        return Counts(**dict(zip(records.SUMS, map(int, values), strict=True)), exact=True)
+        return records.counts(*self._known(crawl, await self._server.run("counts", (crawl, records.SUMS))))
+
+    async def hosts(self, crawl: str) -> AsyncIterator[HostState]:
+        cursor = b"0"
+        while True:
+            cursor, *reply = self._known(crawl, await self._server.run("hosts", (crawl, cursor.decode())))
+            for host in gates.host_states(reply, self._clock):
+                yield host
+            if cursor == b"0":
+                return
 
     async def complete(self, crawl: str) -> bool:
         return bool(self._known(crawl, await self._server.run("complete", (crawl,))))

@@ -6,11 +6,11 @@
 --
 -- Every script keeps these together, so there is something to find only after keys were dropped (evicted, deleted).
 
-local number = number_of(request[2])
-if not number then
+local crawl = crawl_named(request[2])
+if not crawl then
   return false
 end
-local lanes, changes, queued = {}, { pending = 0, leased = 0 }, 0
+local number, queued = crawl.number, 0
 
 local function where(page)
   if page.phase == PENDING then
@@ -28,19 +28,13 @@ for index = 1, #scanned[2], 2 do
   local digest, page = scanned[2][index], read_page(scanned[2][index + 1])
   local place = where(page)
   local lost = place and not call("ZSCORE", key(number, place), digest)
-  if lost or (page.phase == PENDING and not lanes[page.gate] and not claimable(page.gate)) then
-    if page.phase == LEASED then
-      changes.leased = changes.leased - 1
-      changes.pending = changes.pending + 1
-    end
-    queue(number, digest, page)
-    lanes[page.gate] = true
+  if lost or (page.phase == PENDING and not lane_of(crawl, page.gate).moved and not claimable(page.gate)) then
+    queue(crawl, digest, page)
     queued = queued + 1
   end
 end
 if queued > 0 then
   call("HDEL", key(number, "crawl"), "completed_at")
-  refresh_all(number, lanes)
-  add_up(number, changes)
+  save_crawls()
 end
 return { scanned[1], queued }

@@ -1,4 +1,4 @@
--- Take one turn at a gate, however far away.
+-- Take one turn at a gate, however far away, and whoever occupies it.
 --
 -- request  time, crawl, gate
 -- returns  [the server's time, start of the turn]; nil when there is no such crawl
@@ -11,6 +11,6 @@ if not number then
   return false
 end
 local gate = read_gate(request[3])
-local start = take_turn(gate, tonumber(call("HGET", key(number, "crawl"), "interval")))
+local start = take_turn(gate, step_of(gate, tonumber(call("HGET", key(number, "crawl"), "interval"))))
 save_gate(request[3], gate)
 return { exact(NOW), exact(start) }
