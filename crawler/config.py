@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crawler import __version__
 from crawler.errors import UsageError
+from crawler.user_agent import check_identity, default_user_agent, product_token
 
 MIB = 1024 * 1024
-PROJECT_URL = "https://github.com/crawler-project/crawler"
 
 LEASE = 120.0
 """Seconds for which a fetcher may hold a URL unless the crawl or the state says otherwise."""
@@ -56,7 +55,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_per_host: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
     boost: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=-5, le=5)]], ...] = ()
     sessions: bool = False
-    user_agent: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] = f"crawler/{__version__} (+{PROJECT_URL})"
+    user_agent: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] = default_user_agent()
     contact: str = ""
     ignore_robots: bool = False
     allow_private: bool = False
@@ -76,13 +75,14 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def product_token(self) -> str:
-        """What robots.txt groups are matched with: the user agent up to the first `/` (RFC 9309 2.2.1)."""
-        return self.user_agent.split("/", 1)[0].strip()
+        """What robots.txt groups are matched with (RFC 9309 2.2.1)."""
+        return product_token(self.user_agent)
 
 
 def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) -> CrawlSettings:
     """Validate what a user typed, on top of `base` (default: the defaults). Raises UsageError that names the option."""
-    values = {**msgspec.structs.asdict(base or CrawlSettings()), **given}
+    base = base or CrawlSettings()
+    values = {**msgspec.structs.asdict(base), **given}
     for name in ("include", "exclude"):
         for pattern in values[name]:
             try:
@@ -90,8 +90,9 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
             except re.error as error:
                 raise UsageError(f"--{name} {pattern!r} is not a regular expression: {error}") from None
     values["boost"] = tuple(_boost(each) if isinstance(each, str) else each for each in values["boost"])
-    if any(ord(c) < 32 or ord(c) > 126 for c in str(values["user_agent"]) + str(values["contact"])):
-        raise UsageError("--user-agent and --contact are sent as headers: use printable ASCII only")
+    if "user_agent" not in given and base.user_agent == default_user_agent(base.contact):
+        values["user_agent"] = default_user_agent(values["contact"])
+    check_identity(values["user_agent"], values["contact"])
     try:
         return msgspec.convert(values, CrawlSettings)
     except msgspec.ValidationError as error:

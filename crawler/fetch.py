@@ -23,6 +23,7 @@ from crawler.decode import ACCEPT_ENCODING, Decoder
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetched import Response
 from crawler.guard import GuardedResolver, refusal
+from crawler.user_agent import from_field
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for connecting to one address, TLS included."""
@@ -46,8 +47,8 @@ HEADER_BYTES, HEADER_FIELDS = 64 * 1024, 1000
 class Fetcher:
     """Fetches for one crawl, at most `concurrency` requests at a time. Open it with `start` or `async with`.
 
-    contact: sent as From. max_body: decoded bytes kept of a body. allow_private: permits loopback and private
-    addresses.
+    contact: sent as From when it is a mail address. max_body: decoded bytes kept of a body. allow_private: permits
+    loopback and private addresses.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class Fetcher:
         concurrency: int = 64,
     ) -> None:
         self._headers = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING}
-        if contact:
-            self._headers["From"] = contact
+        if sender := from_field(contact):
+            self._headers["From"] = sender
         self._allow_private, self._max_body = allow_private, max_body
         self._slots = asyncio.Semaphore(concurrency)
         self._session: aiohttp.ClientSession | None = None

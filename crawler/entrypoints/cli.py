@@ -15,6 +15,7 @@ import click
 from crawler import __version__
 from crawler.entrypoints import options
 from crawler.entrypoints.cli_repair import dead, purge, sweep
+from crawler.entrypoints.cli_robots import robots
 from crawler.entrypoints.identity import interrupt_on_stop_signals
 from crawler.entrypoints.shell import STOPPED, need_state, run
 from crawler.entrypoints.status import ORDERS
@@ -191,7 +192,7 @@ def merge(**given: Any) -> None:
     out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
 
 
-for command in (dead, sweep, purge):
+for command in (robots, dead, sweep, purge):
     cli.add_command(command)
 
 

@@ -90,7 +90,7 @@ crawl_settings = together(
     option("--in-flight-per-host", type=int, metavar="N", help="Requests at one host at a time, over the whole fleet (default 2; without meaning at --rate 0)."),
     option("--concurrency", type=int, metavar="N", help="Requests in flight per process (default 64)."),
     option("--user-agent", metavar="UA", help="The User-Agent header; robots.txt groups are matched with its part before the first '/'."),
-    option("--contact", metavar="URL-or-mail", help="How a site's owner can reach you; sent as the From header."),
+    option("--contact", metavar="URL-or-mail", help="How a site's owner can reach you; stands in the User-Agent header, a mail address in From too."),
     option("--ignore-robots", is_flag=True, default=None, help="Do not read robots.txt; for your own servers."),
     option("--allow-private", is_flag=True, default=None, help="Permit loopback and private addresses; for your own servers."),
     option("--sessions", is_flag=True, default=None, help="Keep cookies, shared by the whole fleet, for 6 hours after their last use (default: none beyond a redirect chain)."),

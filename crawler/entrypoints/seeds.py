@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import sys
 import time
@@ -11,11 +12,15 @@ from typing import Any
 
 import msgspec
 
+from crawler import urls
 from crawler.config import crawl_settings
 from crawler.discover import seed_page
 from crawler.errors import UsageError
+from crawler.guard import check_address
 from crawler.model import Added, CrawlRecord, Page
 from crawler.state.port import CrawlState
+
+log = logging.getLogger(__name__)
 
 BATCH = 500
 SHOWN = 5
@@ -79,6 +84,7 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
     queued again.
     """
     new = known = bad = 0
+    abroad = False
     lines = (line.strip() for line in seeds)
     wanted = (line for line in lines if line and not line.startswith("#"))
     while batch := list(itertools.islice(wanted, BATCH)):
@@ -87,6 +93,7 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
             page = seed_page(text, record.settings)
             if page is not None:
                 pages.append(page)
+                abroad = abroad or not _at_home(urls.hostname(page.url))
                 continue
             bad += 1
             if bad <= SHOWN:
@@ -98,7 +105,16 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
         say(f"{bad} lines in all were no URLs and were left out")
     if bad and not new + known:
         raise UsageError("there was no URL to crawl among the seeds: nothing was added")
+    if abroad and not record.settings.contact:
+        log.warning("tell sites who you are: --contact URL-or-mail is sent with every request")
     return Seeded(new, known, bad)
+
+
+def _at_home(host: str) -> bool:
+    """Whether a host is this machine or an address of a private network: its owner knows whom to ask."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    return check_address(host, True) is None and check_address(host, False) is not None
 
 
 def seed_lines(arguments: Iterable[str], file: str | None) -> Iterator[str]:

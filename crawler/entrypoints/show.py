@@ -73,8 +73,6 @@ class Progress:
         self._plain(f"crawl {record.id}: {pace}, {robots}, scope {settings.scope}; output in {store}")
         if approximate := approximation(settings):
             self._plain(approximate)
-        if not settings.contact:
-            self._plain("tell sites who you are with --contact URL-or-mail; it is sent with every request")
         if self._console.is_terminal:
             self._live = Live(console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
