@@ -39,7 +39,7 @@ def measure(backend: str, contests: Sequence[Contest]) -> bool:
         within = found.seconds <= alone * MORE + BESIDE
         print(
             f"big host {contest.kind:8} {found.answered} small pages in {found.seconds:6.1f} s;"
-            f" {found.meanwhile} requests to the big host meanwhile"
+            f" {found.meanwhile} requests to the big host meanwhile; started in {found.starting:.1f} s"
             + ("" if within else f"  BROKEN: {alone * MORE + BESIDE:.1f} s are allowed, see {folder}"),
             flush=True,
         )

@@ -75,12 +75,14 @@ class Contest:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """When it was over for the small hosts: seconds from the fleet's start on, infinite when they starved.
+    """When it was over for the small hosts: seconds from the fleet's first request on, infinite when they starved.
 
-    meanwhile: the big host's requests that arrived until then; `waited` of them had no answer yet.
+    starting: seconds from the fleet's start to that request, which is to any host. answered: pages of the small hosts.
+    meanwhile: the big host's requests that arrived until it was over; `waited` of them had no answer yet.
     """
 
     seconds: float
+    starting: float
     answered: int
     meanwhile: int
     waited: int
@@ -124,8 +126,10 @@ def result(requests: Sequence[Request], contest: Contest, began: float) -> Resul
     """What the log says of a contest whose fleet was started at `began`."""
     over = finished(requests, contest)
     big = [request for request in requests if request.host == BIG and request.arrived <= (over or math.inf)]
+    first = min((request.arrived for request in requests), default=math.inf)
     return Result(
-        seconds=math.inf if over is None else over - began,
+        seconds=math.inf if over is None else over - first,
+        starting=first - began,
         answered=len({(r.host, r.target) for r in requests if r.host != BIG and not r.is_robots and r.status == 200}),
         meanwhile=len(big),
         waited=sum(over is not None and request.left > over for request in big),

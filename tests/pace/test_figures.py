@@ -77,5 +77,5 @@ def test_small_hosts_are_finished_when_each_page_of_theirs_was_answered() -> Non
     failed, again = Request(1.0, 1.1, "s0.localhost", 503, "/0"), Request(4.0, 4.5, "s0.localhost", 200, "/0")
     page = Request(2.0, 2.1, "s0.localhost", 200, "/1")
     assert fairness.finished([robots, *big, failed, page], contest) is None
-    assert fairness.result([robots, *big, failed, page], contest, 0.0) == Result(math.inf, 1, 3, 0)
-    assert fairness.result([robots, *big, failed, page, again], contest, -1.0) == Result(5.5, 2, 2, 2)
+    assert fairness.result([robots, *big, failed, page], contest, 0.0) == Result(math.inf, 0.0, 1, 3, 0)
+    assert fairness.result([robots, *big, failed, page, again], contest, -1.0) == Result(4.5, 1.0, 2, 2, 2)
