@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -10,7 +11,7 @@ from crawler.config import CrawlSettings
 from crawler.errors import UsageError
 from crawler.model import Added, CrawlRecord, Ending, Lease, Phase, Verdict, dead, done, skipped
 from tests.contract.backends import Backend, Difference, needs
-from tests.contract.words import CRAWL, new_crawl, page, pages, parent, take, take_one
+from tests.contract.words import CRAWL, hosts, new_crawl, page, pages, parent, take, take_one
 
 
 async def test_a_record_is_written_once(backend: Backend) -> None:
@@ -154,6 +155,45 @@ async def test_the_sums_follow_each_ending(backend: Backend) -> None:
     assert (counts.discovered, counts.bytes, counts.outstanding) == (6, 70, 3)
 
 
+async def test_skips_and_deaths_are_told_by_reason(backend: Backend) -> None:
+    needs(backend, Difference.APPROXIMATE_COUNTS)
+    state = await backend.open()
+    await new_crawl(state, backend)
+    assert (await state.counts(CRAWL)).skips == {}
+    trapped = [page(f"/trap/{number}", skip="trap") for number in range(3)]
+    await state.add(CRAWL, [*pages(6), *trapped, page("/no", skip="robots"), page("/no", skip="robots")])
+    await state.add(CRAWL, trapped)
+    leases = await take(state, 6)
+    endings = [
+        *((lease, skipped("robots")) for lease in leases[:2]),
+        *((lease, dead("dns", "no such host")) for lease in leases[2:4]),
+        (leases[4], dead("http-503", "HTTP 503")),
+        (leases[5], done(1)),
+    ]
+    await state.settle(endings)
+    await state.settle(endings)
+    counts = await state.counts(CRAWL)
+    assert (counts.skips, counts.deaths) == ({"trap": 3, "robots": 3}, {"dns": 2, "http-503": 1})
+    assert (sum(counts.skips.values()), sum(counts.deaths.values())) == (counts.skipped, counts.dead)
+    await state.revive(CRAWL, [(lease.digest, 0.0) for lease in leases[3:]] * 2)
+    assert (await state.counts(CRAWL)).deaths == {"dns": 1}
+    await state.settle([(lease, dead("timeout", "no answer")) for lease in await take(state, 2)])
+    assert (await state.counts(CRAWL)).deaths == {"dns": 1, "timeout": 2}
+    await state.purge(CRAWL)
+    await new_crawl(state, backend)
+    counts = await state.counts(CRAWL)
+    assert (counts.skips, counts.deaths) == ({}, {})
+
+
+async def test_reasons_are_told_for_each_crawl(backend: Backend) -> None:
+    state = await backend.open()
+    for name in ("one", "two"):
+        await new_crawl(state, backend, name)
+    await state.add("one", [page("/", skip="trap")])
+    await state.add("two", [page("/", skip="depth")])
+    assert [(await state.counts(name)).skips for name in ("one", "two")] == [{"trap": 1}, {"depth": 1}]
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_the_sums_agree_with_the_ledger_after_any_history(backend: Backend, seed: int) -> None:
     needs(backend, Difference.APPROXIMATE_COUNTS, Difference.REAL_TIME)
@@ -167,13 +207,15 @@ async def test_the_sums_agree_with_the_ledger_after_any_history(backend: Backend
         match dice.randrange(6):
             case 0:
                 source = parent(dice.choice(held)) if held and dice.random() < 0.7 else None
-                chosen = [page(f"/{dice.randrange(200)}", f"{dice.choice('abc')}.example", parent=source, depth=1)]
+                place = f"/{dice.randrange(200)}", f"{dice.choice('abc')}.example"
+                chosen = [page(*place, parent=source, depth=1, skip=dice.choice(["", "", "trap"]))]
                 await state.add(CRAWL, chosen * dice.randrange(1, 3))
             case 1 | 2:
                 held += await state.claim(dice.randrange(1, 8))
             case 3 if held:
                 lease = held.pop(dice.randrange(len(held)))
-                verdict = Verdict(dice.choice(list(Ending)), at=backend.now() + dice.choice([0, 3]), bytes=1)
+                ending, at = dice.choice(list(Ending)), backend.now() + dice.choice([0, 3])
+                verdict = Verdict(ending, at=at, reason=dice.choice(["dns", "robots"]), bytes=1)
                 answers = await state.settle([(lease, verdict)] * dice.randrange(1, 3))
                 size += [answer.value for answer in answers].count("settled")
             case 4:
@@ -181,9 +223,12 @@ async def test_the_sums_agree_with_the_ledger_after_any_history(backend: Backend
             case 5:
                 await state.release(dice.choice(["one", "nobody"]))
             case _:
+                letters = [line.digest async for line in state.ledger(CRAWL, Phase.DEAD)]
+                await state.revive(CRAWL, [(digest, backend.now() + dice.choice([0, 3])) for digest in letters])
                 await state.extend(held)
         counts = await state.counts(CRAWL)
-        phases = [line.phase async for line in state.ledger(CRAWL)]
+        ledger = [line async for line in state.ledger(CRAWL)]
+        phases = [line.phase for line in ledger]
         assert [phases.count(phase) for phase in Phase] == [
             counts.pending,
             counts.leased,
@@ -192,6 +237,17 @@ async def test_the_sums_agree_with_the_ledger_after_any_history(backend: Backend
             counts.dead,
         ]
         assert (counts.discovered, counts.bytes) == (len(phases), size)
+        assert counts.skips == Counter(line.reason for line in ledger if line.phase is Phase.SKIPPED)
+        assert counts.deaths == Counter(line.reason for line in ledger if line.phase is Phase.DEAD)
+        assert Counter({name: host.pending for name, host in (await hosts(state)).items()}) == Counter(
+            line.gate for line in ledger if line.phase is Phase.PENDING
+        )
+        assert Counter({name: host.leased for name, host in (await hosts(state)).items()}) == Counter(
+            line.gate for line in ledger if line.phase is Phase.LEASED
+        )
+        assert Counter({name: host.done for name, host in (await hosts(state)).items()}) == Counter(
+            line.gate for line in ledger if line.phase is Phase.DONE
+        )
     while not await states[0].complete(CRAWL):
         await backend.advance(6)
         await states[0].settle([(lease, done()) for lease in await states[0].claim(50)])

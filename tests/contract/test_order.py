@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.model import Priority, Settled, done, retry, skipped
+from crawler.model import LOWEST, Priority, Settled, done, retry, skipped
 from tests.contract.backends import Backend, Difference, needs
 from tests.contract.words import CRAWL, new_crawl, page, pages, parent, paths, take, take_one
 
@@ -16,6 +16,43 @@ async def test_the_better_priority_comes_first(backend: Backend) -> None:
         await state.add(CRAWL, pages(3, f"{priority.name.lower()}.example", priority=priority))
     leases = await take(state, 9)
     assert [lease.priority for lease in leases] == sorted([Priority.HIGH, Priority.NORMAL, Priority.LOW] * 3)
+
+
+async def test_every_step_of_the_scale_has_its_place(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
+    state = await backend.open()
+    await new_crawl(state, backend)
+    for step in range(LOWEST + 1):
+        place = step * 8 % (LOWEST + 1)  # each once, in no order; the better the deeper
+        seed = page(f"/{place}", f"h{step % 3}.example", priority=place, depth=100_000 - place)
+        await state.add(CRAWL, [seed])
+    leases = await state.claim(5) + await state.claim(1) + await state.claim(40)
+    assert [lease.priority for lease in leases] == list(range(LOWEST + 1))
+    assert [lease.depth for lease in leases] == [100_000 - place for place in range(LOWEST + 1)]
+
+
+async def test_a_priority_between_the_words_is_kept(backend: Backend) -> None:
+    state = await backend.open()
+    await new_crawl(state, backend)
+    await state.add(CRAWL, [page(f"/{place}", priority=place) for place in range(LOWEST + 1)])
+    leases = await take(state, LOWEST + 1)
+    assert {lease.url: lease.priority for lease in leases} == {
+        page(f"/{place}").url: place for place in range(LOWEST + 1)
+    }
+    await state.settle([(lease, retry(0, "timeout", "")) for lease in leases])
+    again = await take(state, LOWEST + 1)
+    assert sorted(lease.priority for lease in again) == list(range(LOWEST + 1))
+
+
+async def test_an_expired_lease_of_the_lowest_priority_comes_before_all_others(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
+    state = await backend.open()
+    await new_crawl(state, backend, lease=5.0)
+    await state.add(CRAWL, [page("/last", depth=9, priority=LOWEST)])
+    await take_one(state)
+    await state.add(CRAWL, [page("/first", priority=0)])
+    await backend.advance(6)
+    assert paths(await state.claim(2)) == ["a.example/last", "a.example/first"]
 
 
 async def test_of_one_priority_the_lower_depth_comes_first_then_the_first_found(backend: Backend) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from crawler.config import CrawlSettings
-from crawler.model import CrawlRecord, Lease, Page, PageState, Parent, Phase, Priority
+from crawler.model import CrawlRecord, HostState, Lease, Page, PageState, Parent, Phase, Priority
 from crawler.state.port import CrawlState
 from tests.contract.backends import Backend
 
@@ -23,7 +23,7 @@ def page(
     *,
     parent: Parent | None = None,
     depth: int = 0,
-    priority: Priority = Priority.NORMAL,
+    priority: int = Priority.NORMAL,
     skip: str = "",
 ) -> Page:
     """A page at `path` of `host`, which is its gate and its site too; without `parent`, a seed."""
@@ -68,6 +68,14 @@ async def take_one(state: CrawlState, crawl: str | None = None) -> Lease:
 def paths(leases: list[Lease]) -> list[str]:
     """What distinguishes the leases' URLs, without the scheme."""
     return [lease.url.removeprefix("http://") for lease in leases]
+
+
+async def hosts(state: CrawlState, crawl: str = CRAWL) -> dict[str, HostState]:
+    """The host gates of a crawl by name; each comes once."""
+    found = [host async for host in state.hosts(crawl)]
+    by_name = {host.gate: host for host in found}
+    assert len(by_name) == len(found)
+    return by_name
 
 
 async def lines(state: CrawlState, crawl: str = CRAWL, phase: Phase | None = None) -> dict[bytes, PageState]:

@@ -7,10 +7,12 @@ import sqlite3
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch
 from crawler.model import WELL, Health, Why
+from crawler.state.sqlite import history
 
 HORIZON = 1.0
 """Seconds by which a claim may take a turn in advance."""
@@ -135,7 +137,8 @@ def hold(db: sqlite3.Connection, now: float, name: str, until: float, why: Why, 
 def diagnose(db: sqlite3.Connection, now: float, name: str, health: Health) -> None:
     """Replace what is known of a host's health."""
     gate = find(db, now, name)
-    db.execute("UPDATE gate SET health = ? WHERE id = ?", (msgspec.msgpack.encode(health), gate.id))
+    blob = msgspec.msgpack.encode(replace(health, error=history.text(health.error)))
+    db.execute("UPDATE gate SET health = ? WHERE id = ?", (blob, gate.id))
     _look_again(db, gate.id)
 
 

@@ -30,5 +30,5 @@ def decoded(blob: bytes | None) -> tuple[Failure, ...]:
 
 
 def text(words: str) -> str:
-    """A verdict's words as UTF-8 can hold them: a lone surrogate, which a server can cause, becomes "?"."""
+    """Words as UTF-8 can hold them: a lone surrogate, which a server can cause, becomes "?"."""
     return words.encode("utf-8", "replace").decode("utf-8")
