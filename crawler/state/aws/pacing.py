@@ -102,7 +102,7 @@ def host(name: str, gate: Gate, pace: Pace, pages: Mapping[Phase, int], now: int
     step = gate.step(pace)
     return HostState(
         gate=name,
-        next_at=gate.next(step) / 1_000_000,
+        next_at=max(gate.next(step) / 1_000_000, gate.health.down_until),
         interval=step / 1_000_000,
         why=gate.reason(pace, now),
         pending=pages.get(Phase.PENDING, 0),

@@ -1,17 +1,17 @@
 """Pages done behind one gate: an item a crawl's run and gate in the control table, for crawls that limit them alone.
 
 Counted as a crawl's own counters are: kept in memory until a write took them, short by a batch where a process dies
-between a record and its counter. A limit that is set while the crawl runs counts from then on.
+between a record and its counter.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from crawler.state.aws.client import Aws, together
+from crawler.state.aws.client import Aws, Refused, chunks, together
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.held import Held
 from crawler.state.aws.records import Item, Message, n, number, s
@@ -20,6 +20,9 @@ PREFIX = "#done#"
 
 FRESH = 1.0
 """Seconds for which a count is used as last seen; what other workers have ended since is not in it."""
+
+AT_ONCE = 100
+"""Counts written side by side."""
 
 REMEMBERED = 50_000
 """Counts in memory."""
@@ -92,6 +95,26 @@ class Quotas:
             self._owed[run, gate] += owed
             raise
         self._remember(key, number(answer["Attributes"], "done"))
+
+    async def recount(self, run: str, done: Mapping[str, int]) -> None:
+        """Write what the records say, by gate, where the counts say less: of a run that had no limit till now."""
+        for gates in chunks(list(done), AT_ONCE):
+            await together([self._raise(_key(run, gate), done[gate]) for gate in gates])
+
+    async def _raise(self, key: str, done: int) -> None:
+        try:
+            await self._aws.ask(
+                self._aws.dynamodb.update_item(
+                    TableName=self._table,
+                    Key={"pk": s(key)},
+                    UpdateExpression="SET done = :done",
+                    ConditionExpression="attribute_not_exists(done) OR done < :done",
+                    ExpressionAttributeValues={":done": n(done)},
+                )
+            )
+        except Refused as error:
+            if error.code != "ConditionalCheckFailedException":
+                raise
 
     async def drop(self, crawl: str, run: str) -> None:
         """Delete the counts of a crawl's run, and of those before it. Reads the whole control table."""

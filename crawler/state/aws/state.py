@@ -79,21 +79,21 @@ class AwsState:
         self._visited = Visited(aws, names.table)
         self._crawls = Crawls(aws, names.control, clock)
         self._gates = Gates(aws, names.control, clock)
-        quotas = Quotas(aws, names.control, self._crawls, held, clock)
+        self._quotas = Quotas(aws, names.control, self._crawls, held, clock)
         self._facts = Facts(aws, names.control, clock)
         self._scope = Scope(aws, names.control)
         self._fleet = Fleet(aws, names.control, clock)
         self._adding = Adding(self._visited, self._crawls, self._scope, queues, lanes, held, clock)
         seeds = Seeds(self._crawls, self._adding, clock)
-        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, quotas, clock)
+        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, self._quotas, clock)
         aside = PutAside(queues, self._gates, lambda: self._fleet.size, clock)
-        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, quotas, aside, clock)
-        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, quotas, clock)
+        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, self._quotas, aside, clock)
+        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, self._quotas, clock)
         requeue = Requeue(self._visited, self._adding)
         self._dead_letters = DeadLetters(queues, intake, self._settling, clock)
         self._completion = Completion(queues, self._visited, self._crawls, requeue, self._dead_letters)
         self._repair = Repair(
-            queues, self._visited, self._crawls, self._scope, quotas, requeue, self._dead_letters, clock
+            queues, self._visited, self._crawls, self._scope, self._quotas, requeue, self._dead_letters, clock
         )
 
     @classmethod
@@ -137,7 +137,17 @@ class AwsState:
         return await self._crawls.all()
 
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
+        """Replace a crawl's settings. A first limit a host reads the whole visited table, as `ledger` does: pages that
+        end meanwhile, or until all workers follow, are not in its counts."""
         exact_only(settings)
+        before = await self._crawls.read(crawl)
+        if settings.max_pages_per_host and not before.record.settings.max_pages_per_host:
+            # Before the settings: if the process dies here, whoever repeats the call counts again.
+            done: Counter[str] = Counter()
+            async with aclosing(self._visited.scan(before.key, Phase.DONE)) as entries:
+                async for entry in entries:
+                    done[entry.gate] += entry.phase is Phase.DONE
+            await self._quotas.recount(before.key, done)
         await self._crawls.amend(crawl, self._with_lease(settings))
 
     def _with_lease(self, settings: CrawlSettings) -> CrawlSettings:
