@@ -87,6 +87,9 @@ class Jar:
         self._clock = clock
         self._cookies: dict[Key, Cookie] = {}
 
+    def __len__(self) -> int:
+        return len(self._cookies)
+
     def header(self, url: str) -> str | None:
         """The value of the Cookie field of a request for a wire URL (RFC 6265 5.4); None when there is none."""
         if not self._cookies:

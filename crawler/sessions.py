@@ -95,14 +95,22 @@ class Sessions:
         if self._due(site):
             await self._write(site)
 
-    async def seed(self, cookies: Iterable[Cookie]) -> None:
-        """Give the fleet cookies to begin with; they are kept until the last one of their site ends, at least LIFE."""
+    async def seed(self, cookies: Iterable[Cookie]) -> int:
+        """Give the fleet cookies to begin with; they are kept until the last one of their site ends, at least LIFE.
+
+        Answers for how many there was no room (see `Jar`). Repeat after StateUnavailable.
+        """
         sites: dict[str, _Site] = {}
         for cookie in cookies:
             name = _site_of(cookie.domain)
             sites.setdefault(name, _Site(name)).pending[cookie.key] = cookie
+        too_many = 0
         for site in sites.values():
+            jar = Jar(self._clock)
+            jar.apply(site.pending)
+            too_many += len(site.pending) - len(jar)
             await self._write(site, max(cookie.expires or 0.0 for cookie in site.pending.values() if cookie))
+        return too_many
 
     def _site(self, name: str) -> _Site:
         site = self._sites.get(name)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from crawler import urls
-from crawler.cookies import LONGEST, Cookie, public_suffix
+from crawler.cookies import LONGEST, MOST_BYTES, MOST_COOKIES, Cookie, public_suffix
 from crawler.errors import UsageError
 from crawler.model import CrawlRecord
 from crawler.sessions import Sessions
@@ -76,13 +76,15 @@ def given_cookies(file: str | None, settings: dict[str, Any]) -> CookieFile | No
 
 async def seed_cookies(state: CrawlState, record: CrawlRecord, file: CookieFile) -> str:
     """Give the fleet the cookies of a file; says what was given. If the process dies here: run the command again."""
-    await Sessions(state, record).seed(file.cookies)
+    too_many = await Sessions(state, record).seed(file.cookies)
     sites = {urls.registrable_domain(cookie.domain) for cookie in file.cookies}
-    text = f"{len(file.cookies)} cookies for {len(sites)} sites"
+    text = f"{len(file.cookies) - too_many} cookies for {len(sites)} sites"
     if file.expired:
         text += f", {file.expired} left out because they have expired"
     if file.unfit:
         text += f", {file.unfit} left out that cannot be sent (no name, too long, control characters)"
+    if too_many:
+        text += f", {too_many} left out because a site has room for {MOST_COOKIES} of {MOST_BYTES:,} bytes in all"
     return text
 
 
