@@ -46,6 +46,7 @@ async def test_a_lease_tells_the_health_that_was_written_last(backend: Backend) 
     assert (await take_one(state, "two")).health == POORLY
     await state.diagnose("a.example", WELL)
     await state.add("two", [page("/more")])
+    await backend.advance(4)
     lease = await take_one(other, "two")
     assert (lease.health, lease.interval) == (WELL, 0.0)
 

@@ -22,9 +22,12 @@ async def test_a_host_shows_its_pages(backend: Backend) -> None:
     verdicts = [done(1), skipped("robots"), dead("dns", "no such host"), defer(backend.now() + 60)]
     await state.settle(list(zip((one, two, three, four), verdicts, strict=True)))
     await state.add(CRAWL, [page("/more")])
-    found = {name: (host.pending, host.leased, host.done) for name, host in (await hosts(state)).items()}
+    found = await hosts(state)
     found.pop("no.example", None)  # nothing ever waited behind it
-    assert found == {"a.example": (2, 3, 1), "b.example": (0, 1, 0)}
+    sums = {name: (host.pending + host.leased, host.done) for name, host in found.items()}
+    assert sums == {"a.example": (5, 1), "b.example": (1, 0)}
+    if Difference.APPROXIMATE_COUNTS not in backend.differences:
+        assert [host.leased for _, host in sorted(found.items())] == [3, 1]
     assert (await hosts(state, "other"))["c.example"].pending == 3
 
 
