@@ -78,11 +78,11 @@ def split(url: str) -> tuple[str, str]:
 
 
 def pattern(url: str) -> str:
-    """What URLs of one kind have in common: host, path without its numbers and tokens, sorted names of the query."""
+    """What URLs of one kind have in common: host, path with `#` for numbers and tokens, sorted names of the query."""
     start = url.find("/", url.find("//") + 2)
     path, query = split(url)
-    names = sorted(_VARIABLE.sub("0", piece.partition("=")[0]) for piece in query.split("&")) if query else []
-    return f"{url[:start]}{_VARIABLE.sub('0', path)}?{'&'.join(names)}"
+    names = sorted(_VARIABLE.sub("#", piece.partition("=")[0]) for piece in query.split("&")) if query else []
+    return f"{url[:start]}{_VARIABLE.sub('#', path)}?{'&'.join(names)}"
 
 
 def counts_on(url: str, page: str, before: str) -> bool:

@@ -107,6 +107,21 @@ SAME = [
     ("https://example.com/?a=1&fbclid=x&UTM_Medium=y&gclid", "https://example.com/?a=1"),
     ("https://example.com/p?&utm_source=x", "https://example.com/p"),
     ("https://example.com/\t x#y", "https://example.com/%20x"),
+    # session ids
+    ("https://example.com/p;jsessionid=0A1b!-12~3.node:-1", "https://example.com/p"),
+    ("https://example.com/;JSESSIONID=1", "https://example.com/"),
+    ("https://example.com/p.do;jsessionid=1?b=2&a=1", "https://example.com/p.do?a=1&b=2"),
+    ("https://example.com/p;v=1;jsessionid=1;w=2/q", "https://example.com/p;v=1;w=2/q"),
+    ("https://example.com/a;jsessionid=1/b;jsessionid=2/", "https://example.com/a/b/"),
+    ("https://example.com/?PHPSESSID=x&a=1", "https://example.com/?a=1"),
+    ("https://example.com/?jsessionid=1&ASPSESSIONIDQQ=x&zenid=1&osCsid=2", "https://example.com/"),
+    ("https://example.com/p?CFID=1&x=2&CFTOKEN=3", "https://example.com/p?x=2"),
+    ("https://example.com/p?cfid=1&cftoken=3", "https://example.com/p"),
+    ("https://example.com/t?sid=0123456789abcdef01234567", "https://example.com/t"),
+    (
+        "https://example.com/?session_id=Z9Z9Z9Z9Z9Z9Z9Z9Z9Z9Z9Z9&SessionID=a1a1a1a1a1a1a1a1a1a1a1a1",
+        "https://example.com/",
+    ),
 ]
 
 
@@ -140,6 +155,19 @@ DIFFERENT = [
     ("https://example.com/?utm=x", "https://example.com/"),
     ("https://example.com/?q=utm_source", "https://example.com/?q="),
     ("http://straße.example/", "http://strasse.example/"),
+    ("https://example.com/p;v=1", "https://example.com/p"),
+    ("https://example.com/p;jsessionidx=1", "https://example.com/p"),
+    ("https://example.com/p;jsessionid=a%2Fb", "https://example.com/p"),
+    ("https://example.com/a/.;jsessionid=1", "https://example.com/a/"),
+    ("https://example.com/?q=;jsessionid=1", "https://example.com/?q="),
+    ("https://example.com/?phpsessid", "https://example.com/"),
+    ("https://example.com/?cfid=1", "https://example.com/"),
+    ("https://example.com/?cftoken=1&a=1", "https://example.com/?a=1"),
+    ("https://example.com/?sid=42", "https://example.com/"),
+    ("https://example.com/?sid=0123456789abcdef0123456", "https://example.com/"),
+    ("https://example.com/?sid=averyveryverylongsinglewordindeed", "https://example.com/"),
+    ("https://example.com/?sid=2026-11-29-and-something-else", "https://example.com/"),
+    ("https://example.com/?s=0123456789abcdef0123456789abcdef", "https://example.com/"),
     ("https://example.com/?" + "a" * 9000, "https://example.com/?" + "a" * 8999 + "b"),
 ]
 
@@ -157,6 +185,7 @@ def test_a_digest_is_half_of_sha_256_of_the_key() -> None:
 ESCAPES = ("%", "2", "e", "E", "%2e", "%32", "%65", "%41", "%7E", "%2F", "%25", "%zz", "%27")
 DELIMITERS = ("/", ".", "..", "?", "&", "=", "#", "@", ":", ";", "//", "\\")
 OTHERS = ("a", "A", "utm_x=1", "gclid", "b=1", "a=2", " ", "\t", "é", "'", "|", "+", "\ud800")
+SESSIONS = (";jsessionid=", ";JSESSIONID=a1.b", "&PHPSESSID=1", "&cfid=1", "&CFTOKEN=2", "sid=0123456789abcdef01234567")
 HOSTS = (
     *("example.com", "EXAMPLE.com.", "a.", "a..", ".", "", "http.", "a_b.example", "bücher.example", "u:p@h.example"),
     *(
@@ -168,9 +197,10 @@ HOSTS = (
         "[::1]",
         "0x7f.1",
         "1.2.3.4.",
+        "a;jsessionid=1",
     ),
 )
-PIECE = st.sampled_from((*ESCAPES, *DELIMITERS, *OTHERS))
+PIECE = st.sampled_from((*ESCAPES, *DELIMITERS, *OTHERS, *SESSIONS))
 URL = st.builds(
     lambda scheme, host, pieces: f"{scheme}://{host}{''.join(pieces)}",
     st.sampled_from(["http", "https", "HTTPS", "ftp"]),
@@ -182,6 +212,10 @@ URL = st.builds(
 @settings(max_examples=1500, deadline=None)
 @given(st.one_of(URL, st.text()))
 @example("http://example.com/?utm_source=x")
+@example("http://example.com/a/..;jsessionid=1")
+@example("http://a;jsessionid=1/b;jsessionid=2")
+@example("http://example.com/a%2E%2e;jsessionid=1;jsessionid=2")
+@example("http://example.com/;jsession;jsessionid=1;id=2;jsessionid=/")
 @example("http://example.com/%%32%65/%4%31")
 @example("http://example.com/%%%34%31")
 def test_the_key_of_a_key_is_itself(url: str) -> None:
