@@ -13,7 +13,7 @@ MAX_CONTACT = 300
 """Characters of a contact: it goes out with every request."""
 
 # A product (RFC 9110 10.1.5), then anything printable. Sites are used to liberties behind the first product.
-_USER_AGENT = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[/ (](?:[\x20-\x7e]*[\x21-\x7e])?)?")
+_USER_AGENT = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[/ (][\x20-\x7e]*)?(?<! )")
 _COMMENT = re.compile(r"/| *\(")
 _MAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 # Without what would end the comment of the User-Agent field that it stands in.
@@ -37,14 +37,14 @@ def from_field(contact: str) -> str:
 
 def check_identity(user_agent: str, contact: str) -> None:
     """Raise UsageError for what must not go out as a header."""
-    if _USER_AGENT.fullmatch(user_agent) is None:
-        raise UsageError(
-            f"--user-agent {user_agent[:80]!r}: begin with a product name in printable ASCII, for example "
-            "'ExampleBot/1.0 (+https://example.com/bot)'"
-        )
     known = not contact or _MAIL.fullmatch(contact) or _URL.fullmatch(contact)
     if not known or len(contact) > MAX_CONTACT:
         raise UsageError(
             f"--contact {contact[:80]!r}: give a mail address or a URL, for example you@example.com or "
             "https://example.com/bot"
+        )
+    if _USER_AGENT.fullmatch(user_agent) is None:
+        raise UsageError(
+            f"--user-agent {user_agent[:80]!r}: begin with a product name in printable ASCII, for example "
+            "'ExampleBot/1.0 (+https://example.com/bot)'"
         )
