@@ -168,8 +168,8 @@ def _host_cells(host: HostRow) -> tuple[str, ...]:
 
 
 def shorten(text: str, width: int) -> str:
-    """A text in one line of at most `width` characters."""
-    text = " ".join(text.split())
+    """A text in one line of at most `width` characters; what a server said may not command the terminal."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
