@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -28,13 +29,14 @@ URGENT = -10
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """How a host behaves.
 
-    delay: seconds before each answer. silent: it takes requests and never answers. crawl_delay: seconds, written in
-    its robots.txt. links: each page links to so many pages that nothing else links to.
+    delay: seconds before each answer but the first `prompt` ones. silent: it takes requests and never answers.
+    crawl_delay: seconds, written in its robots.txt. links: each page links to so many that nothing else links to.
     busy_after: so many requests are answered before it turns requests away with `busy_status` and a Retry-After; from
     `retry_after` seconds after the first of those on it answers again (None: it is never busy).
     """
 
     delay: float = 0.0
+    prompt: int = 0
     silent: bool = False
     crawl_delay: float | None = None
     links: int = 0
@@ -51,13 +53,20 @@ class _Hosts:
         self._asked: Counter[str] = Counter()
         self._busy_until: dict[str, float] = {}
 
-    def behaviour(self, host: str) -> Behaviour:
+    def _behaviour(self, host: str) -> Behaviour:
         return self._behaviours.get(host) or self._behaviours.get("*") or Behaviour()
+
+    def delay(self, host: str) -> float:
+        """Seconds that the answer to a host's new request takes; infinite when none will come."""
+        behaviour = self._behaviour(host)
+        self._asked[host] += 1
+        if behaviour.silent:
+            return math.inf
+        return behaviour.delay if self._asked[host] > behaviour.prompt else 0.0
 
     def answer(self, host: str, target: str, now: float) -> tuple[int, bytes]:
         """Status and the whole answer to a request that came at `now`."""
-        behaviour = self.behaviour(host)
-        self._asked[host] += 1
+        behaviour = self._behaviour(host)
         if behaviour.busy_after is not None and self._asked[host] > behaviour.busy_after:
             until = self._busy_until.setdefault(host, now + behaviour.retry_after)
             if now < until:
@@ -105,13 +114,11 @@ class _Connection(asyncio.Protocol):
         host = headers.get("host", "").partition(":")[0].lower()
         target = line.split(" ")[1]
         self._open = host, target
-        behaviour = self._hosts.behaviour(host)
-        if behaviour.silent:
-            return
-        if behaviour.delay:
-            self._waiting = asyncio.get_running_loop().call_later(behaviour.delay, self._reply)
-        else:
+        delay = self._hosts.delay(host)
+        if not delay:
             self._reply()
+        elif delay < math.inf:
+            self._waiting = asyncio.get_running_loop().call_later(delay, self._reply)
 
     def _reply(self) -> None:
         assert self._open is not None

@@ -54,6 +54,15 @@ def test_an_answer_takes_as_long_as_its_host_is_said_to(tmp_path: Path) -> None:
     assert request.left - request.arrived >= 0.2
 
 
+def test_a_host_becomes_slow_after_its_prompt_answers(tmp_path: Path) -> None:
+    with measured_site(tmp_path, {"slow.localhost": Behaviour(delay=600.0, prompt=1)}) as site:
+        ask(site, "slow.localhost")
+        with connect(site) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: slow.localhost\r\n\r\n")
+            ask(site, "other.localhost")  # by now it has read the other request
+    assert [request.status for request in site.requests()] == [200, 0, 200]
+
+
 def test_a_silent_host_s_request_ends_when_its_client_goes(tmp_path: Path) -> None:
     with measured_site(tmp_path, {"silent.localhost": Behaviour(silent=True)}) as site:
         with connect(site) as connection:

@@ -49,7 +49,8 @@ BUSY_AFTER, RETRY_AFTER = 8, 5
 class Trial:
     """What to run. `rate`: requests a second to each host. `seconds`: of each steady phase. `apart`: seconds from one
     kill to the next. `restart`: the signal that ends the whole fleet, None for no restart. `delay`: seconds that an
-    answer takes. `busy`: one host more, which turns requests away for a while."""
+    answer takes, after `prompt` answers that take none. `busy`: one host more, which turns away
+    requests for a while."""
 
     processes: int = 3
     hosts: int = 6
@@ -59,6 +60,7 @@ class Trial:
     apart: float = 8.0
     restart: signal.Signals | None = None
     delay: float = 0.0
+    prompt: int = 0
     busy: bool = False
     seed: int = 1
 
@@ -88,7 +90,7 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(backend: Backend, trial: Trial, folder: Path) -> Outcome:
     """Run in an empty folder, which keeps the state, the archive and the logs."""
     behaviours = {
-        "*": Behaviour(delay=trial.delay, links=LINKS),
+        "*": Behaviour(delay=trial.delay, prompt=trial.prompt, links=LINKS),
         BUSY: Behaviour(links=LINKS, busy_after=BUSY_AFTER, retry_after=RETRY_AFTER),
     }
     with backend(folder, LEASE) as place:
