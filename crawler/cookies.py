@@ -126,12 +126,15 @@ class Jar:
             cookie = parse(field, url, now)
             if cookie is not None and self._take(cookie, https, now):
                 changed = True
+        if changed:
+            self._make_room()
         return changed
 
     def apply(self, changes: Mapping[Key, Cookie | None]) -> None:
         """Make the changes that another jar has seen."""
         for key, cookie in changes.items():
             self._set(key, cookie)
+        self._make_room()
 
     def dump(self) -> bytes:
         """All that `load` needs; b"" when there is no cookie. Little more than MOST_BYTES."""
@@ -150,6 +153,7 @@ class Jar:
         for cookie in cookies:
             if cookie.sendable:
                 jar._set(cookie.key, cookie)
+        jar._make_room()
         return jar
 
     def _take(self, cookie: Cookie, https: bool, now: float) -> bool:
@@ -172,15 +176,17 @@ class Jar:
         return True
 
     def _set(self, key: Key, cookie: Cookie | None) -> None:
+        """What is set anew goes behind the others."""
         self._cookies.pop(key, None)
-        if cookie is None:
-            return
-        self._cookies[key] = cookie
+        if cookie is not None:
+            self._cookies[key] = cookie
+
+    def _make_room(self) -> None:
         sizes = [(key, len(msgspec.msgpack.encode(cookie))) for key, cookie in self._cookies.items()]
         total = sum(size for _, size in sizes)
         for key, size in sizes:
             if len(self._cookies) <= MOST_COOKIES and total <= MOST_BYTES:
-                break
+                return
             del self._cookies[key]
             total -= size
 

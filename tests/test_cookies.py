@@ -158,6 +158,12 @@ def test_where_a_cookie_goes(field: str, set_at: str, asked: str, sent: bool) ->
     assert jar_of(field, url=set_at).header(asked) == ("a=1" if sent else None)
 
 
+@pytest.mark.parametrize("domain", ["com", "co.uk", "github.io", "example.org", "s.com", "0.0.1", "example.com."])
+def test_a_cookie_for_a_public_suffix_or_a_foreign_domain_takes_no_room(domain: str) -> None:
+    for host in ("shop.co.uk", "me.github.io", "cats.com", "127.0.0.1"):
+        assert len(jar_of(f"a=1; Domain={domain}", url=f"https://{host}/")) == 0
+
+
 def test_a_cookie_set_again_replaces_the_first_and_one_of_another_path_stands_beside_it() -> None:
     jar = jar_of("a=1; Path=/", "a=2; Path=/", "a=3; Path=/shop", "b=4; Path=/")
     assert jar.header(PAGE) == "a=3; a=2; b=4"
@@ -225,7 +231,8 @@ def test_a_jar_has_a_limit_and_what_was_set_longest_ago_makes_room() -> None:
 
 
 def test_one_answer_sets_no_more_cookies_than_a_jar_holds() -> None:
-    assert len(jar_of(*(f"n{number}=1" for number in range(1000)))) == MOST_COOKIES
+    jar = jar_of(*(f"n{number}=1; Path=/" for number in range(1000)))
+    assert jar.header(PAGE) == "; ".join(f"n{number}=1" for number in range(MOST_COOKIES))
 
 
 def test_more_cookies_than_a_server_takes_are_cut_at_a_cookie_and_the_closest_paths_win() -> None:

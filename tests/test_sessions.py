@@ -119,13 +119,15 @@ async def test_a_site_is_a_registrable_domain_and_each_host_gets_what_is_its_own
 
 
 async def test_cookies_of_another_site_than_the_pages_are_not_kept(backend: Backend) -> None:
-    one = await worker(backend)
+    one, state = await watched(backend)
     jar = await one.jar(PAGE)
     elsewhere = "https://login.example.org/"
     jar.read(PAGE, answer("here=1"))
     jar.read(elsewhere, answer("there=1", url=elsewhere))
     await one.keep(PAGE, jar)
     assert (await sent(one), await sent(one, elsewhere)) == ("here=1", None)
+    ((value, _),) = state.facts.values()
+    assert b"there" not in value
 
 
 async def test_of_two_pages_that_change_a_jar_at_once_neither_undoes_the_other(backend: Backend) -> None:
