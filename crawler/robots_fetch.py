@@ -87,11 +87,11 @@ async def download(
             continue
         if not 200 <= status < 300:
             return Download(b"", url, status, f"{_line(response)}: no rules", tuple(redirects))
-        if response.truncated in ("disconnect", "time") and not partial:
-            raise Failed(FailureKind.RESET, "robots.txt ended early", None, tuple(redirects))
         if not response.decoded and b"agent" not in response.body.lower():
             # A coding that is only said to be there harms nothing; bytes that cannot be read are no permission.
             raise Failed(FailureKind.PROTOCOL, "robots.txt cannot be decoded", None, tuple(redirects))
+        if response.truncated in ("disconnect", "time") and not partial:
+            raise Failed(FailureKind.RESET, "robots.txt ended early", None, tuple(redirects))
         return Download(response.body, url, status, _line(response), tuple(redirects))
 
 

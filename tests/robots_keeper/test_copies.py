@@ -9,7 +9,7 @@ import pytest
 
 from crawler import robots_keeper
 from crawler.robots import Robots
-from crawler.robots_keeper import Unreachable
+from crawler.robots_fact import Unreachable
 from tests.robots_keeper.workers import CRAWL, GATE, RULES, Clock, asked, sequence, worker
 from tests.servers import replies, reply, serve
 

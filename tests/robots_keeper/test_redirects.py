@@ -6,7 +6,7 @@ import pytest
 
 from crawler.errors import FailureKind
 from crawler.robots import ALLOW_ALL, Robots
-from crawler.robots_keeper import Unreachable
+from crawler.robots_fact import Unreachable
 from tests.robots_keeper.workers import RULES, Clock, asked, worker
 from tests.servers import Peer, Script, replies, reply, serve
 
@@ -75,3 +75,93 @@ async def test_a_redirect_to_a_host_that_is_busy_for_long_is_given_up_for_now(cl
     assert isinstance(answer, Unreachable)
     assert answer.kind == FailureKind.TIMEOUT
     assert target.connections == 0
+
+
+async def test_a_file_from_the_robots_txt_of_another_host_is_that_hosts_too(clock: Clock) -> None:
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as target:
+        async with serve(replies(b"", f"Location: {target.url('/robots.txt')}", status="301 Moved")) as server:
+            await asked(keeper, server)
+        answer = await asked(keeper, target)
+        assert isinstance(answer, Robots)
+        assert not answer.allowed(target.url("/private"))
+    assert target.targets == ["/robots.txt"]
+
+
+async def test_a_file_that_the_fleet_has_is_not_asked_for_through_a_redirect(clock: Clock) -> None:
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as target:
+        async with serve(replies(b"", f"Location: {target.url('/robots.txt')}", status="301 Moved")) as server:
+            await asked(keeper, target)
+            answer = await asked(keeper, server)
+            assert isinstance(answer, Robots)
+            assert not answer.allowed(server.url("/private"))
+    assert len(target.requests) == 1
+
+
+@pytest.mark.parametrize("path", ["/robots.txt?x", "/Robots.txt", "//robots.txt", "/a/robots.txt", "/robots.txt/"])
+async def test_a_file_from_any_other_path_is_not_that_hosts(clock: Clock, path: str) -> None:
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as target:
+        async with serve(replies(b"", f"Location: {target.url(path)}", status="302 Found")) as server:
+            answer = await asked(keeper, server)
+            assert isinstance(answer, Robots)
+            assert not answer.allowed(server.url("/private"))
+        await asked(keeper, target)
+    assert target.targets == [path, "/robots.txt"]
+
+
+async def test_a_host_without_a_file_behind_a_redirect_is_known_to_have_none(clock: Clock) -> None:
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(b"", status="404 Gone")) as target:
+        async with serve(replies(b"", f"Location: {target.url('/robots.txt')}", status="308 Moved")) as server:
+            assert await asked(keeper, server) is ALLOW_ALL
+        assert await asked(keeper, target) is ALLOW_ALL
+    assert len(target.requests) == 1
+
+
+async def test_a_target_that_fails_closes_the_host_that_was_asked(clock: Clock) -> None:
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(b"", status="503 Busy")) as target:
+        async with serve(replies(b"", f"Location: {target.url('/robots.txt')}", status="307 Moved")) as server:
+            assert isinstance(await asked(keeper, server), Unreachable)
+
+
+async def test_a_redirect_into_a_network_that_is_not_crawled_is_a_failure_and_no_refusal_of_the_host(
+    clock: Clock,
+) -> None:
+    async with worker(":memory:", clock) as (keeper, _):
+        async with serve(replies(b"", "Location: http://169.254.1.1/robots.txt", status="301 Moved")) as server:
+            answer = await asked(keeper, server)
+    assert isinstance(answer, Unreachable)
+    assert answer.kind == FailureKind.CONNECT
+
+
+@pytest.mark.parametrize("location", ["r2", "./r2", "../r2", "/r2", "?r2", "//{host}/r2", "{site}/r2"])
+async def test_locations_are_resolved_against_the_redirect_that_names_them(clock: Clock, location: str) -> None:
+    async def script(peer: Peer) -> None:
+        while head := await peer.request():
+            if head.startswith(b"GET /robots.txt "):
+                await peer.send(reply(b"", "Location: /dir/r1", status="302 Found"))
+            elif head.startswith(b"GET /dir/r1 "):
+                host = server.address.removeprefix("http://")
+                to = location.format(host=host, site=server.address)
+                await peer.send(reply(b"", f"Location: {to}", status="302 Found"))
+            else:
+                await peer.send(reply(RULES))
+
+    targets = {"r2": "/dir/r2", "./r2": "/dir/r2", "?r2": "/dir/r1?r2"}
+    async with worker(":memory:", clock) as (keeper, _), serve(script) as server:
+        answer = await asked(keeper, server)
+        assert isinstance(answer, Robots)
+        assert not answer.allowed(server.url("/private"))
+    assert server.targets == ["/robots.txt", "/dir/r1", targets.get(location, "/r2")]
+
+
+async def test_a_loop_over_two_hosts_means_no_rules(clock: Clock) -> None:
+    async def there(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(reply(b"", f"Location: {one.url('/robots.txt')}", status="302 Found"))
+
+    async def back(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(reply(b"", f"Location: {two.url('/robots.txt')}", status="302 Found"))
+
+    async with worker(":memory:", clock) as (keeper, _), serve(back) as one, serve(there) as two:
+        assert await asked(keeper, one) is ALLOW_ALL
+    assert len(one.requests) + len(two.requests) == 6

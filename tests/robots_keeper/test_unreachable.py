@@ -11,7 +11,7 @@ import pytest
 from crawler import robots_keeper
 from crawler.errors import FailureKind
 from crawler.robots import ALLOW_ALL, Robots
-from crawler.robots_keeper import Unreachable
+from crawler.robots_fact import Unreachable
 from tests.robots_keeper.workers import CRAWL, GATE, RULES, Clock, asked, sequence, worker
 from tests.servers import Peer, replies, reply, serve
 

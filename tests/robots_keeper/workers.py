@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ from crawler.config import CrawlSettings
 from crawler.fetch import Fetcher
 from crawler.model import CrawlRecord
 from crawler.robots import Robots
-from crawler.robots_keeper import RobotsKeeper, Unreachable
+from crawler.robots_fact import Unreachable
+from crawler.robots_keeper import RobotsKeeper
 from crawler.state.port import CrawlState
 from crawler.state.sqlite import SqliteState
 from tests.servers import Peer, Script, Server
@@ -35,15 +37,21 @@ class Clock:
 
 @asynccontextmanager
 async def worker(
-    path: Path | str, clock: Callable[[], float], name: str = "worker-1", **given: Any
+    path: Path | str,
+    clock: Callable[[], float],
+    name: str = "worker-1",
+    *,
+    wrap: Callable[[CrawlState], CrawlState] | None = None,
+    **given: Any,
 ) -> AsyncIterator[tuple[RobotsKeeper, CrawlState]]:
-    """One worker on the state at `path`, as its process would have it."""
+    """One worker on the state at `path`, as its process would have it. `wrap`: what stands between it and the state."""
     settings = CrawlSettings(**{"rate": 0.0, "allow_private": True, "user_agent": "ExampleBot/1.0", **given})
     state = await SqliteState.open(str(path), worker=name, create=True, clock=clock)
     await state.create(CrawlRecord(id=CRAWL, started_at=clock(), settings=settings))
     try:
-        async with Fetcher(settings.user_agent, allow_private=settings.allow_private) as fetcher:
-            keeper = RobotsKeeper(state, fetcher, CRAWL, settings, name, clock)
+        fetcher = Fetcher(settings.user_agent, allow_private=settings.allow_private, concurrency=settings.concurrency)
+        async with fetcher:
+            keeper = RobotsKeeper(wrap(state) if wrap else state, fetcher, CRAWL, settings, name, clock)
             yield keeper, state
             await keeper.close()
     finally:
@@ -63,3 +71,9 @@ def sequence(*steps: bytes) -> Script:
             await peer.send(steps[min(len(peer.server.requests), len(steps)) - 1])
 
     return script
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what other tasks bring about; the test's time limit ends it."""
+    while not condition():  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
