@@ -23,12 +23,13 @@ from crawler.fetch import Fetcher
 from crawler.fetched import ParsedPage, Response
 from crawler.flights import Flights
 from crawler.gate import void
-from crawler.hosts import Hosts
+from crawler.hosts import AtHost, Hosts
 from crawler.model import HOST_DOWN, Ending, Lease, Verdict, Why, dead, defer, done, skipped
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.redirect import REDIRECTS, redirect_target
-from crawler.robots_keeper import RobotsKeeper, Unreachable
+from crawler.robots_fact import Unreachable
+from crawler.robots_keeper import RobotsKeeper
 from crawler.sniff import is_html
 from crawler.state.port import CrawlState
 
@@ -99,6 +100,7 @@ class Visitor:
 
     async def visit(self, lease: Lease) -> Visit:
         """Never raises but for cancellation and an unavailable state."""
+        host = self._hosts.at(lease)
         refusal = await self._refusal(lease)
         if refusal is not None:
             return Visit(lease=lease, verdict=refusal)
@@ -107,7 +109,7 @@ class Visitor:
             start = await self._state.turn(self._crawl, lease.gate)
         rules, turn_used = await self._robots.rules(lease.url, lease.gate, start)
         if isinstance(rules, Unreachable):
-            return Visit(lease=lease, verdict=await self._without_robots(lease, rules, asked=turn_used))
+            return Visit(lease=lease, verdict=await self._without_robots(host, rules, asked=turn_used))
         if not rules.allowed(lease.url):
             return Visit(lease=lease, verdict=skipped("robots"))
         if turn_used:
@@ -121,10 +123,11 @@ class Visitor:
                 start = await self._state.turn(self._crawl, there)
                 answer = await self._request(lease, chain, _Hop(target, there, start, time.time()))
         except FetchFailure as failure:
-            return Visit(lease=lease, verdict=await self._failed(lease, failure))
+            return Visit(lease=lease, verdict=await self._failed(lease, host, failure))
         if isinstance(answer, Verdict):
             return Visit(lease=lease, verdict=answer)
-        return await self._answered(lease, chain, answer)
+        await host.answered(answer, self._settings.interval)
+        return await self._answered(lease, host, chain, answer)
 
     async def _request(self, lease: Lease, chain: Chain, hop: _Hop) -> Response | Verdict:
         """One request of a page when its turn has come; or why it is not made now. Raises FetchFailure."""
@@ -145,8 +148,6 @@ class Visitor:
                 async with self._flights.request(hop.gate, lease.interval):
                     response = await self._fetcher.get(hop.url, chain.headers(hop.url))
             await self._chains.read(chain, response)
-            if hop.gate == lease.gate:
-                await self._hosts.answered(lease, response, self._settings.interval)
             return response
 
     async def _back(self, chain: Chain, response: Response) -> str | None:
@@ -181,34 +182,35 @@ class Visitor:
                 return skipped("filtered")
         return None
 
-    async def _without_robots(self, lease: Lease, rules: Unreachable, *, asked: bool) -> Verdict:
+    async def _without_robots(self, host: AtHost, rules: Unreachable, *, asked: bool) -> Verdict:
         """No robots.txt to be had: full disallow (RFC 9309 2.3.1.4). Waited for, then given up with the host."""
         if rules.kind == FailureKind.PRIVATE:
             return skipped(rules.kind)
         error = f"robots.txt: {rules.error}"
         if asked:
-            await self._hosts.without_robots(lease, error)
+            await host.without_robots(error)
         if rules.streak >= self._settings.max_attempts:
-            await self._hosts.give_up(lease, error)
+            await host.give_up(error)
             return dead("robots-unreachable" if rules.kind == "status" else rules.kind, error)
         return defer(rules.until)
 
-    async def _failed(self, lease: Lease, failure: FetchFailure) -> Verdict:
+    async def _failed(self, lease: Lease, host: AtHost, failure: FetchFailure) -> Verdict:
         if failure.kind in (FailureKind.PRIVATE, FailureKind.URL):
             return skipped(failure.kind)
-        await self._hosts.failed(lease, failure.kind, str(failure))
+        await host.failed(failure.kind, str(failure))
         return self._again(lease, failure.kind, str(failure))
 
     def _again(self, lease: Lease, kind: str, error: str, at: float | None = None) -> Verdict:
         if lease.attempt >= self._settings.max_attempts:
             return dead(kind, error)
-        wait = retry.backoff(kind, lease.attempt, jitter=random.random())  # noqa: S311 - spreads retries, no secret
-        return try_again(time.time() + wait if at is None else at, kind, error)
+        if at is None:
+            at = time.time() + retry.backoff(kind, lease.attempt, jitter=random.random())  # noqa: S311 - no secret
+        return try_again(at, kind, error)
 
-    async def _answered(self, lease: Lease, chain: Chain, response: Response) -> Visit:
+    async def _answered(self, lease: Lease, host: AtHost, chain: Chain, response: Response) -> Visit:
         status = response.status
         if status == 429 or status >= 500:
-            return Visit(lease=lease, verdict=await self._turned_away(lease, response), status=status)
+            return Visit(lease=lease, verdict=await self._turned_away(lease, host, response), status=status)
         if response.truncated in ("disconnect", "time") and lease.attempt == 1 < self._settings.max_attempts:
             verdict = self._again(lease, FailureKind.RESET, "the body ended early")
             return Visit(lease=lease, verdict=verdict, status=status)
@@ -246,12 +248,12 @@ class Visitor:
         await self._chains.pass_on(chain, target)
         return visit
 
-    async def _turned_away(self, lease: Lease, response: Response) -> Verdict:
+    async def _turned_away(self, lease: Lease, host: AtHost, response: Response) -> Verdict:
         """429 and 5xx are tried again; what the server asks of the host's pace holds for the whole fleet."""
         status = response.status
         error = f"HTTP {status} {response.reason}".rstrip()
         if status in (429, 503):
-            return self._again(lease, f"http-{status}", error, await self._hosts.refused(lease, response))
+            return self._again(lease, f"http-{status}", error, await host.refused(response))
         now = time.time()
         wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), now)
         return self._again(lease, f"http-{status}", error, None if wait is None else now + wait)

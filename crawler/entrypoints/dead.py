@@ -16,7 +16,7 @@ from crawler.entrypoints.commands import json_line, named, opened, warn
 from crawler.entrypoints.show import out
 from crawler.entrypoints.status import ALIVE, iso
 from crawler.errors import UsageError
-from crawler.model import PageState, Phase
+from crawler.model import HOST_DOWN, WELL, CrawlRecord, PageState, Phase
 from crawler.state.port import CrawlState
 
 BATCH = 500
@@ -181,7 +181,15 @@ async def retry(
     wanted = _digests(given)
     async with opened(address) as state:
         record = await named(state, crawl)
-        chosen = list(wanted) or [page.digest async for page in _dead(state, record.id, reason, host)]
+        chosen, gates = list(wanted), {_gate(url, record) for url in wanted.values()}
+        if not wanted:
+            async for page in _dead(state, record.id, reason, host):
+                chosen.append(page.digest)
+                if page.reason == HOST_DOWN:
+                    gates.add(_gate(page.url, record))
+        for gate in gates:
+            # A host that was given up gets a chance at once; before its pages come, or they would end as they did.
+            await state.diagnose(gate, WELL)
         revived = await _revive(state, record.id, chosen, rate)
         left = [digest for digest, again in zip(chosen, revived, strict=True) if wanted and not again]
         others = await _find(state, record.id, left)
@@ -200,6 +208,10 @@ async def retry(
     if count and idle:
         text += "; now run `crawler crawl` on the same folder again, or `crawler work`"
     return text
+
+
+def _gate(url: str, record: CrawlRecord) -> str:
+    return urls.gate_name(urls.hostname(url), record.settings.pace_by)
 
 
 async def _revive(state: CrawlState, crawl: str, digests: Sequence[bytes], rate: float | None) -> list[bool]:

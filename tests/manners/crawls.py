@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,20 @@ async def work(folder: Path, name: str = "w") -> Exit:
     """Let one worker run until the crawl in the folder is complete."""
     async with state_in(folder, name) as state, asyncio.timeout(60):
         return await Worker(state, str(folder), name=name, until_complete=True).run()
+
+
+@asynccontextmanager
+async def working(folder: Path) -> AsyncIterator[None]:
+    """A worker at work while the block runs."""
+    async with state_in(folder, "w") as state:
+        worker = Worker(state, str(folder), name="w")
+        running = asyncio.create_task(worker.run())
+        try:
+            yield
+        finally:
+            worker.stop()
+            worker.stop()
+            await running
 
 
 async def crawled(folder: Path, *seeds: str, **settings: Any) -> dict[str, dict[str, Any]]:
