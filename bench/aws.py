@@ -37,33 +37,33 @@ def measure(shape: Shape, workers: int, cache: Path) -> bool:
 def _measure(folder: Path, shape: Shape, workers: int, run: Path) -> bool:
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
-    template = _template(run / "cdk.out")
+    synthesized = template(run / "cdk.out")
     print(f"{shape.pages} pages on {shape.hosts} hosts, {workers} workers on one stack, served by {web.server_name()}")
     with emulator.running(run / "emulator") as aws, web.served(folder, shape.port, run / "web") as log:
-        aws.deploy(template, STACK)
+        aws.deploy(synthesized, STACK)
         seed = (folder / "urls.txt").read_text().split("\n", 1)[0]
-        calls, codes = asyncio.run(_crawl(aws.endpoint, aws.environment, seed, workers, run))
+        manner = ("--scope", "any", "--rate", "0", "--allow-private")
+        calls, codes = asyncio.run(crawl(aws.endpoint, aws.environment, seed, manner, workers, run))
     found = manners.read(log, folder)
     _table(calls, shape.pages)
     print(f"\nmissed {found.missed}, doubled {found.doubled}, forbidden {found.forbidden}; exit codes {codes}")
     return found.faultless and not any(codes)
 
 
-def _template(out: Path) -> emulator.Template:
+def template(out: Path) -> emulator.Template:
     synthesized = emulator.synthesize(out.resolve())
     if synthesized.returncode:
         sys.exit(f"bench: the stack cannot be synthesized: {synthesized.stderr.strip()}")
     return emulator.read_template(out / "Crawler.template.json")
 
 
-async def _crawl(
-    endpoint: str, environment: Mapping[str, str], seed: str, workers: int, run: Path
+async def crawl(
+    endpoint: str, environment: Mapping[str, str], seed: str, manner: Sequence[str], workers: int, run: Path
 ) -> tuple[list[Call], list[int]]:
     """Seed and crawl to completion through the proxy: the requests made, and the exit codes."""
     async with CountingProxy(endpoint) as proxy:
         env = {**os.environ, **environment, "AWS_ENDPOINT_URL": proxy.endpoint, "CRAWLER_STATE": f"aws://{STACK}"}
-        manner = ("--scope", "any", "--rate", "0", "--allow-private", "--contact", "bench@example.com")
-        codes = [await _command(("seed", seed, *manner), env, run / "seed.txt")]
+        codes = [await _command(("seed", seed, *manner, "--contact", "bench@example.com"), env, run / "seed.txt")]
         if codes == [0]:
             work = ("work", "--until-complete")
             codes += await asyncio.gather(

@@ -63,6 +63,7 @@ processes = click.option("--processes", default=3, show_default=True, help="Work
 @click.option("--restart", is_flag=True, help="Stop the whole fleet, and start it anew after a while.")
 @click.option("--kill-all", is_flag=True, help="Restart after a kill of the whole fleet.")
 @click.option("--delay", default=0.0, show_default=True, help="Seconds that an answer takes.")
+@click.option("--prompt", default=0, show_default=True, help="Answers of each host that take no time, before that.")
 @click.option("--busy", is_flag=True, help="One host more, which answers 429 with a Retry-After for a while.")
 def pace(
     backend: str,
@@ -74,6 +75,7 @@ def pace(
     restart: bool,
     kill_all: bool,
     delay: float,
+    prompt: int,
     busy: bool,
 ) -> None:
     """Rate, allowance and requests in flight of each host, measured at the server, before and after kills and restart.
@@ -84,7 +86,7 @@ def pace(
     from tests.pace.trial import Trial
 
     ending = signal.SIGKILL if kill_all else signal.SIGTERM if restart else None
-    trial = Trial(processes, hosts, rate, seconds, kills, restart=ending, delay=delay, busy=busy)
+    trial = Trial(processes, hosts, rate, seconds, kills, restart=ending, delay=delay, prompt=prompt, busy=busy)
     sys.exit(not on_pace.measure(backend, trial))
 
 
@@ -111,6 +113,21 @@ def fairness(backend: str, processes: int, big: int, rate: float, kind: tuple[st
 
     kinds = [Kind.ABSENT, *map(Kind, kind)]
     sys.exit(not on_fairness.measure(backend, [Contest(one, big=big, rate=rate, processes=processes) for one in kinds]))
+
+
+@main.command()
+@click.option("--rate", default=1.0, show_default=True, help="Requests a second to the host.")
+@click.option("--workers", default=4, show_default=True, help="Worker processes on the stack.")
+@click.option("--pages", default=120, show_default=True, help="Pages of the site.")
+@click.option("--port", default=8099, show_default=True, help="Port of the site on 127.0.0.1.")
+def pace_aws(rate: float, workers: int, pages: int, port: int) -> None:
+    """SQS requests a page of one paced host, and how much of its allowance it gets, against the emulator.
+
+    Exit code 1 says that a page costs too much, or that the host got too few requests or too many.
+    """
+    from bench import pace_aws as paced  # needs the emulator and the CDK
+
+    sys.exit(not paced.measure(rate, workers, pages, CACHE, port))
 
 
 if __name__ == "__main__":

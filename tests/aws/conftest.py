@@ -67,6 +67,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "TIMES", {**client.TIMES, "read_timeout": 1, "retries": retries})
     monkeypatch.setattr(client, "ROUNDS", 3)
     monkeypatch.setattr(lanes, "POLL", 0)
+    monkeypatch.setattr(lanes, "LONG_POLL", 0)
     monkeypatch.setattr(dead_letters, "WAIT", 0)
 
 

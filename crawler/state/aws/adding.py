@@ -22,6 +22,7 @@ from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.facts import Scope
 from crawler.state.aws.held import Held
 from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.placing import Placed, Placing
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import Queues
 from crawler.state.aws.records import MAX_URL, Message, counter, lane, message, page_key
@@ -45,11 +46,12 @@ class Adding:
         scope: Scope,
         queues: Queues,
         lanes: Lanes,
+        placing: Placing,
         held: Held,
         clock: Callable[[], float],
     ) -> None:
         self._visited, self._crawls, self._scope, self._queues, self._lanes = visited, crawls, scope, queues, lanes
-        self._held, self._clock = held, clock
+        self._placing, self._held, self._clock = placing, held, clock
         self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
         self._unsent: dict[str, Unsent] = {}
 
@@ -123,12 +125,15 @@ class Adding:
         self._crawls.owe(crawl.key, {"discovered": len(entries), "skipped": reasons.total(), **reasons})
 
     async def send(self, key: str, messages: Sequence[Message]) -> None:
-        """Queue pages of a crawl's run that are recorded, to be received not before the time they name. One that SQS
-        will never take ends as skipped, for all to see."""
+        """Queue pages of a crawl's run that are recorded, where each is to wait."""
+        await self.post(key, await self._placing.place(messages))
+
+    async def post(self, key: str, placed: Placed) -> None:
+        """Put pages on the queue. One that SQS will never take ends as skipped, for all to see."""
         now = self._clock()
-        for number in {lane(page.priority) for page in messages}:
+        for number in {lane(page.priority) for page, at in placed if at <= now}:
             self._lanes.wake(number)
-        sent = {outgoing(page, page.not_before, now): page for page in messages}
+        sent = {outgoing(page, at, now): page for page, at in placed}
         refused = [sent[message] for message in await self._queues.send(list(sent))]
         if refused:
             verdict = skipped("unsendable")

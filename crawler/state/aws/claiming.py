@@ -1,6 +1,6 @@
-"""Claim: from messages to leases. What may not start soon goes back to the queue with a delay, never by holding it.
+"""Claim: from messages to leases. What may not start yet waits in hand for a moment, else on the queue or in a backlog.
 
-    receive -> read records and gates (one batch) -> take turns -> send the rest again, delayed -> delete their messages
+    receive -> read records and gates (one batch) -> take turns -> put the rest aside -> delete their messages
 
 If the process dies anywhere here, its messages become visible again when their leases expire; between the last two
 steps a page is on the queue twice, and whoever receives the second message drops it once the page has finished.
@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from crawler.errors import StateUnavailable
-from crawler.model import HOST_DOWN, MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME, Lease
+from crawler.model import Lease
 from crawler.state.aws.client import together
 from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
 from crawler.state.aws.intake import Intake, Job
 from crawler.state.aws.lanes import Lanes
-from crawler.state.aws.pacing import Pace, pace
+from crawler.state.aws.limits import Limits
+from crawler.state.aws.placing import Placing
 from crawler.state.aws.putaside import Aside, PutAside
 from crawler.state.aws.queue import Queues, Received
-from crawler.state.aws.quota import Quotas
-from crawler.state.aws.records import Message, decode
+from crawler.state.aws.records import Feed, Message, decode
+from crawler.state.aws.room import Room
 from crawler.state.aws.ticket import pk, ticket
 
 log = logging.getLogger(__name__)
@@ -56,14 +59,18 @@ class Claiming:
         crawls: Crawls,
         gates: Gates,
         held: Held,
-        quotas: Quotas,
+        limits: Limits,
+        placing: Placing,
+        feeding: Feeding,
         aside: PutAside,
         clock: Callable[[], float],
     ) -> None:
         self._queues, self._lanes, self._intake, self._crawls = queues, lanes, intake, crawls
-        self._gates, self._held, self._quotas, self._aside, self._clock = gates, held, quotas, aside, clock
+        self._gates, self._held, self._limits, self._placing = gates, held, limits, placing
+        self._feeding, self._aside, self._clock = feeding, aside, clock
+        self._room = Room(queues.lease, clock)
         self._closed = 0
-        self._running: set[asyncio.Task[list[Lease]]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._unclaimed: list[Lease] = []
 
     async def claim(self, limit: int, crawl: str | None) -> list[Lease]:
@@ -86,11 +93,14 @@ class Claiming:
             self._unclaimed += task.result()
 
     async def close(self) -> None:
-        """Give back what was received and never handed out: visible at once, though it counts as a delivery."""
+        """Give back what was received and never handed out: visible at once. What a claim brought that nobody waited
+        for counts as delivered."""
         await asyncio.gather(*self._running, return_exceptions=True)
+        polled = [message.receipt for message in await self._lanes.close()]
         leases, self._unclaimed = self._unclaimed, []
+        await self._aside.put([_aside(job, self._clock()) for job in self._room.clear()], [])
         try:
-            await self._queues.change([ticket(lease).receipt for lease in leases], 0)
+            await self._queues.change([*polled, *(ticket(lease).receipt for lease in leases)], 0)
         except StateUnavailable as error:
             log.info("%d messages stay invisible until their leases expire: %s", len(leases), error)
 
@@ -102,57 +112,100 @@ class Claiming:
         if self._closed:
             # Only closed hosts last time: the same again at once would send them round and round.
             await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
-        received = await self._lanes.receive(limit, patient=not self._closed)
+        received = await self._lanes.receive(limit, 0 if self._closed else self._room.pause())
+        pages = self._without_feeds(received)
+        waiting = self._room.due()
         leases: list[Lease] = []
         aside: list[Aside] = []
         drop: list[str] = []
         try:
-            leases, aside, drop = await self._sort(received, crawl)
+            leases, aside, drop = await self._sort(pages, waiting, limit, crawl)
         except StateUnavailable:
             # The tables are away. Left to expire, the messages would be dead letters after a few such deliveries.
-            pages = [(decode(message.body), message) for message in received]
-            jobs = [Job(page, message) for page, message in pages if isinstance(page, Message)]
-            aside = [_aside(job, self._clock() + OUTAGE) for job in jobs]
+            decoded = [(decode(message.body), message) for message in pages]
+            jobs = [Job(page, message) for page, message in decoded if isinstance(page, Message)]
+            aside = [_aside(job, self._clock() + OUTAGE) for job in [*jobs, *waiting]]
             raise
         finally:
             await self._aside.put(aside, drop)
         self._closed = min(self._closed + 1, 10) if aside and not leases else 0
         return leases
 
+    def _without_feeds(self, received: Sequence[Received]) -> list[Received]:
+        """The messages that are no feeders; what feeders ask for is done beside the claim."""
+        decoded = [(decode(message.body), message) for message in received]
+        feeds = [(content, message.receipt) for content, message in decoded if isinstance(content, Feed)]
+        if feeds:
+            task = asyncio.create_task(self._feeding.feed(feeds))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return [message for content, message in decoded if not isinstance(content, Feed)]
+
     async def _sort(
-        self, received: Sequence[Received], crawl: str | None
+        self, received: Sequence[Received], waiting: Sequence[Job], limit: int, crawl: str | None
     ) -> tuple[list[Lease], list[Aside], list[str]]:
         """Leases, pages to put aside, and the receipts of messages that are for nobody."""
-        live, drop = await self._intake.take(received)
+        if not received and not waiting:
+            return [], [], []
+        new, drop = await self._intake.take(received, [job.page for job in waiting])
+        live = self._together(waiting, new, drop)
         live.sort(key=lambda job: (job.page.priority, job.page.depth, job.page.found))
         now = self._clock()
         leases: list[Lease] = []
         aside: list[Aside] = []
         ready: dict[str, list[Job]] = defaultdict(list)
+        room = limit
         for job in live:
-            limit = self._limit(job.page, now)
+            ended = self._limits.limit(job.page, now)
             if crawl not in (None, job.page.crawl):
                 aside.append(_aside(job, now + ELSEWHERE))
-            elif limit:
-                leases.append(self._lease(job, now, limit))
+            elif not self._crawls.runs(job.page.crawl, job.page.run):
+                drop.append(job.received.receipt)
+            elif room < 1:
+                self._room.keep(job)
+            elif ended:
+                leases.append(self._lease(job, now, ended))
+                room -= 1
             elif job.page.not_before > now:
                 aside.append(_aside(job, job.page.not_before))
-            elif self._full(job.page, ready[job.page.crawl]):
+            elif self._limits.full(job.page, [other.page for other in ready[job.page.crawl]]):
                 aside.append(_aside(job, now + NEAR_LIMIT))
             else:
                 ready[job.page.crawl].append(job)
+                room -= 1
         for name, jobs in ready.items():
             starts = await self._turns(name, jobs)
             leases += [self._lease(job, starts[job.page.pk]) for job in jobs if job.page.pk in starts]
-            wanted = self._pace(name)
-            closed = [job for job in jobs if job.page.pk not in starts]
-            end = self._end(name)
-            aside += [_aside(job, min(end, self._aside.when(job.page.gate, wanted))) for job in closed]
+            aside += self._closed_to([job for job in jobs if job.page.pk not in starts])
         leases = await self._fit(leases)
         ids = {job.page.pk: job.received.id for job in live}
         for lease in leases:
             self._held.add(pk(lease), lease.gate, ids[pk(lease)], lease.expires_at)
         return leases, aside, drop
+
+    def _together(self, waiting: Sequence[Job], new: Sequence[Job], drop: list[str]) -> list[Job]:
+        """Pages that wait here and new ones, each once; the receipts of second messages go to `drop`."""
+        jobs = {job.page.pk: job for job in waiting}
+        for job in new:
+            known = jobs.get(job.page.pk) or self._room.take(job.page.pk)
+            if known is not None and known.received.id != job.received.id:
+                drop.append(job.received.receipt)
+                job = known
+            jobs[job.page.pk] = job  # of one message that came twice the later receipt is good
+        return list(jobs.values())
+
+    def _closed_to(self, jobs: Sequence[Job]) -> list[Aside]:
+        """Of pages of one crawl whose gates are closed, those that cannot wait here."""
+        before: Counter[str] = Counter()
+        aside = []
+        for job in jobs:
+            gate = job.page.gate
+            opens, step = self._placing.outlook(job.page)
+            look_at, _ = self._gates.outlook(gate, self._limits.pace(job.page.crawl))
+            if not self._room.admit(job, (opens + before[gate] * step) / 1_000_000, look_at):
+                aside.append(_aside(job))
+            before[gate] += 1
+        return aside
 
     async def _fit(self, leases: Sequence[Lease]) -> list[Lease]:
         """Make leases last as long as their crawl wants where that is not the queues' own time: one more request.
@@ -176,51 +229,16 @@ class Claiming:
                 fitted.append(msgspec.structs.replace(lease, expires_at=ends))
         return fitted
 
-    def _limit(self, page: Message, now: float) -> str:
-        """The limit that ends the page, "" for none."""
-        seen = self._crawls.seen(page.crawl)
-        if seen is None:
-            return ""
-        most = seen.record.settings.max_pages
-        if now >= self._end(page.crawl):
-            return MAX_TIME
-        if most is not None and seen.done >= most:
-            return MAX_PAGES
-        if self._quotas.used_up(page):
-            return MAX_PAGES_PER_HOST
-        return HOST_DOWN if self._gates.down(page.gate) else ""
-
-    def _full(self, page: Message, ready: Sequence[Job]) -> bool:
-        """Whether what is held and `ready` may use a limit up: how many more fit is known once some have ended."""
-        seen = self._crawls.seen(page.crawl)
-        if seen is None:
-            return True
-        most = seen.record.settings.max_pages
-        if most is not None and len(ready) >= most - seen.done - self._held.count(seen.key):
-            return True
-        return sum(job.page.gate == page.gate for job in ready) >= self._quotas.room(page)
-
     def _lease(self, job: Job, start_at: float, limit: str = "") -> Lease:
-        interval, health = self._gates.told(job.page.gate, self._pace(job.page.crawl))
+        interval, health = self._gates.told(job.page.gate, self._limits.pace(job.page.crawl))
         return job.lease(start_at, limit, interval, health)
-
-    def _end(self, crawl: str) -> float:
-        """When the crawl's time is up: until then its pages may wait, and then they are to come back."""
-        seen = self._crawls.seen(crawl)
-        if seen is None or seen.record.settings.max_time is None:
-            return float("inf")
-        return seen.record.started_at + seen.record.settings.max_time
-
-    def _pace(self, crawl: str) -> Pace:
-        seen = self._crawls.seen(crawl)
-        return pace(seen.record.settings) if seen is not None else Pace()
 
     async def _turns(self, crawl: str, jobs: Sequence[Job]) -> dict[str, float]:
         """Starts by pk, for the pages of one crawl whose turn is near: gates side by side, one write a gate."""
         by_gate: dict[str, list[str]] = defaultdict(list)
         for job in jobs:
             by_gate[job.page.gate].append(job.page.pk)
-        wanted = self._pace(crawl)
+        wanted = self._limits.pace(crawl)
         taken = await together([self._gates.take(gate, len(pks), wanted) for gate, pks in by_gate.items()])
         return {
             pk: start
@@ -229,5 +247,5 @@ class Claiming:
         }
 
 
-def _aside(job: Job, at: float) -> Aside:
+def _aside(job: Job, at: float | None = None) -> Aside:
     return Aside(msgspec.structs.replace(job.page, lost=job.receives - 1), job.received.receipt, at)

@@ -36,6 +36,9 @@ FAILURES = 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds between two rounds, doubling from the one to the other, with jitter."""
 
+LONGEST_POLL = 20
+"""Seconds for which a request may wait at the server (SQS, WaitTimeSeconds)."""
+
 IN_FLIGHT = 32
 """Requests in flight per process; the client's pool is a little larger."""
 
@@ -72,6 +75,7 @@ class Aws:
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.sqs: SQSClient
+        self.polls: SQSClient
         self.dynamodb: DynamoDBClient
         self._session = aioboto3.Session()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
@@ -84,6 +88,9 @@ class Aws:
         aws = cls()
         try:
             aws.sqs = await aws._enter("sqs", AioConfig(**TIMES))
+            # For requests that wait at the server: a dead connection is to be noticed sooner by all others.
+            waiting = TIMES | {"read_timeout": TIMES["read_timeout"] + LONGEST_POLL}
+            aws.polls = await aws._enter("sqs", AioConfig(**waiting))
             # Items are built by this package: checking each value again would cost a sixth of a call.
             aws.dynamodb = await aws._enter("dynamodb", AioConfig(**TIMES, parameter_validation=False))
         except BaseException:

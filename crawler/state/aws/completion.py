@@ -18,6 +18,7 @@ import msgspec
 from crawler.model import Phase
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.dead_letters import DeadLetters
+from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.queue import Queues
 from crawler.state.aws.records import BY_REASON, counter
 from crawler.state.aws.requeue import Requeue
@@ -51,10 +52,16 @@ class Completion:
     """Decides for one process."""
 
     def __init__(
-        self, queues: Queues, visited: Visited, crawls: Crawls, requeue: Requeue, dead_letters: DeadLetters
+        self,
+        queues: Queues,
+        visited: Visited,
+        crawls: Crawls,
+        requeue: Requeue,
+        feeding: Feeding,
+        dead_letters: DeadLetters,
     ) -> None:
         self._queues, self._visited, self._crawls = queues, visited, crawls
-        self._requeue, self._dead_letters = requeue, dead_letters
+        self._requeue, self._feeding, self._dead_letters = requeue, feeding, dead_letters
         self._watches: dict[str, Watch] = {}
         self.sweep_after = SWEEP_AFTER
         self._clock: Callable[[], float] = time.monotonic
@@ -113,6 +120,8 @@ class Completion:
                     waiting.append(entry)
                     if len(waiting) == SWEPT_AT_ONCE:
                         break
+        if waiting and await self._feeding.mend(seen):
+            return False
         if waiting:
             # No message anywhere, nothing moved, and yet they are pending: a process died between record and queue.
             name, count = seen.record.id, len(waiting)

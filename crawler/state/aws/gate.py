@@ -21,9 +21,12 @@ from crawler.state.aws.pacing import FLIGHT, Gate, Pace
 from crawler.state.aws.pacing import gate as as_told
 from crawler.state.aws.records import Item, clipped, micros, n, s
 
-HORIZON = 3.0
-"""Seconds ahead for which a claim takes turns. Pages whose turn is farther go back to the queue; so do all while a gate
-is held."""
+HORIZON = 12.0
+"""Seconds ahead for which a claim takes turns, a tenth of the lease meant for workers; less where the queues' is
+shorter. Pages whose turn is farther wait; so do all while a gate is held."""
+
+SHORTEST_HORIZON = 3.0
+"""Seconds, however short the lease."""
 
 FRESH = 1.0
 """Seconds for which a gate that was read is obeyed without reading it again, where no turn need be taken."""
@@ -44,8 +47,9 @@ TIDIED = 50
 class Gates:
     """All gates of the state, with a bounded memory of those seen. Times in arguments and answers are Unix seconds."""
 
-    def __init__(self, aws: Aws, table: str, clock: Callable[[], float]) -> None:
+    def __init__(self, aws: Aws, table: str, lease: int, clock: Callable[[], float]) -> None:
         self._aws, self.table, self._clock = aws, table, clock
+        self._horizon = min(HORIZON, max(SHORTEST_HORIZON, lease / 10))
         self._seen: OrderedDict[str, Gate] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -93,7 +97,7 @@ class Gates:
             now = micros(self._clock())
             step = seen.step(pace)
             first = max(now, seen.next(step))
-            latest = now + micros(HORIZON)
+            latest = now + micros(self._horizon)
             fit = turns if anyway else min(turns, seen.room(pace, now))
             if not anyway and (not fit or first > latest or seen.held > now or seen.down(now)):
                 return []
@@ -122,7 +126,7 @@ class Gates:
         """From when on a claim may take the gate's next turn, and the seconds between its turns, as known here."""
         seen, now = self.seen(gate), micros(self._clock())
         step = seen.step(pace)
-        opens = max(max(now, seen.next(step)) - micros(HORIZON / 2), seen.room_at(pace, now), seen.held)
+        opens = max(max(now, seen.next(step)) - micros(self._horizon / 2), seen.room_at(pace, now), seen.held)
         return opens / 1_000_000, step / 1_000_000
 
     async def turn(self, gate: str, pace: Pace) -> float:

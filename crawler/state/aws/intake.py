@@ -79,10 +79,13 @@ class Intake:
         self._aws, self._visited, self._crawls, self._gates = aws, visited, crawls, gates
         self._adding, self._seeds, self._held, self._quotas, self._clock = adding, seeds, held, quotas, clock
 
-    async def take(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
-        """The pages that have not ended, and the receipts of messages that are for nobody."""
+    async def take(self, received: Sequence[Received], waiting: Sequence[Message] = ()) -> tuple[list[Job], list[str]]:
+        """The pages that have not ended, and the receipts of messages that are for nobody.
+
+        What is known of the gates and crawls of pages `waiting` is brought up to date with theirs.
+        """
         jobs, drop = await self._read(received)
-        live = await self._live(jobs, await self._look_up(jobs), drop)
+        live = await self._live(jobs, await self._look_up(jobs, waiting), drop)
         return live, drop
 
     async def _read(self, received: Sequence[Received]) -> tuple[list[Job], list[str]]:
@@ -94,10 +97,11 @@ class Intake:
             content = decode(message.body)
             if isinstance(content, Message):
                 jobs.append(Job(content, message))
-            elif content is not None:
+            elif isinstance(content, Seed):
                 plain.append((message, content))
             else:
-                self._seeds.refuse(message.body)
+                if content is None:
+                    self._seeds.refuse(message.body)
                 drop.append(message.receipt)
         pages = await self._seeds.messages([seed for _, seed in plain])
         for (message, _), page in zip(plain, pages, strict=True):
@@ -107,15 +111,15 @@ class Intake:
                 jobs.append(Job(page, message))
         return jobs, drop
 
-    async def _look_up(self, jobs: Sequence[Job]) -> dict[str, Record]:
+    async def _look_up(self, jobs: Sequence[Job], waiting: Sequence[Message]) -> dict[str, Record]:
         """Records by pk; gates and crawls not seen lately are read in the same requests.
 
         So are crawls that are perhaps not as they were seen: purged, or begun anew.
         """
-        pages = [job.page for job in jobs]
+        pages = [*waiting, *(job.page for job in jobs)]
         counted = self._quotas.stale(pages)
-        gates = {job.page.gate for job in jobs if self._gates.stale(job.page.gate)}
-        crawls = {job.page.crawl for job in jobs if self._crawls.stale(job.page.crawl) or not self._runs(job)}
+        gates = {page.gate for page in pages if self._gates.stale(page.gate)}
+        crawls = {page.crawl for page in pages if self._crawls.stale(page.crawl) or not self._runs(page)}
         records, control = self._visited.table, self._gates.table
         wanted = [(records, job.page.pk) for job in jobs]
         wanted += [(control, gate_key(gate)) for gate in gates]
@@ -134,8 +138,8 @@ class Intake:
         pks = {job.page.pk for job in jobs}
         return {pk: record(items[records, pk]) for pk in pks if (records, pk) in items}
 
-    def _runs(self, job: Job) -> bool:
-        return self._crawls.runs(job.page.crawl, job.page.run)
+    def _runs(self, page: Message) -> bool:
+        return self._crawls.runs(page.crawl, page.run)
 
     async def _live(self, jobs: Sequence[Job], records: dict[str, Record], drop: list[str]) -> list[Job]:
         """The jobs whose page has not ended, once each; the receipts of the others go to `drop`."""
@@ -148,7 +152,7 @@ class Intake:
             if job.received.id in (held, live[page.pk].received.id if page.pk in live else ""):
                 continue  # one message twice: deleting either would delete both
             finished = found is not None and found.phase is not Phase.PENDING
-            if finished or held or page.pk in live or not self._runs(job):
+            if finished or held or page.pk in live or not self._runs(page):
                 drop.append(job.received.receipt)
                 continue
             if found is None:

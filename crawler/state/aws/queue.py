@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from crawler.errors import StateMissing
 from crawler.state.aws.client import THROTTLED, Aws, Refused, chunks, together, until_done
+
+if TYPE_CHECKING:
+    from types_aiobotocore_sqs import SQSClient
 
 BATCH = 10
 """Messages a request, in every operation of SQS."""
@@ -125,13 +128,27 @@ class Queues:
 
     async def receive(self, lane: int, most: int, wait: int) -> list[Received]:
         """Take at most `most` (1 to 10) messages of a lane, waiting up to `wait` seconds for the first."""
+        return await self._receive(self._aws.sqs, lane, most, wait, self.lease)
+
+    async def poll(self, lane: int, wait: int, grasp: int) -> list[Received]:
+        """Take ten messages of a lane, waiting up to `wait` seconds for the first, for `grasp` seconds only."""
+        return await self._receive(self._aws.polls, lane, BATCH, wait, min(grasp, self.lease))
+
+    async def grip(self, received: Sequence[Received]) -> list[Received]:
+        """Keep messages for a whole lease from now on; answers those that were not gone yet."""
+        now = self._clock()
+        refused = await self.change([message.receipt for message in received], self.lease)
+        kept = [message for message in received if message.receipt not in refused]
+        return [msgspec.structs.replace(message, expires_at=now + self.lease) for message in kept]
+
+    async def _receive(self, client: SQSClient, lane: int, most: int, wait: int, seconds: int) -> list[Received]:
         at = self._clock()  # before the request: a lease must not seem to last longer than it does
         answer = await self._aws.ask(
-            self._aws.sqs.receive_message(
+            client.receive_message(
                 QueueUrl=self._urls[lane],
                 MaxNumberOfMessages=most,
                 WaitTimeSeconds=wait,
-                VisibilityTimeout=self.lease,
+                VisibilityTimeout=seconds,
                 AttributeNames=["ApproximateReceiveCount"],
             )
         )
@@ -141,7 +158,7 @@ class Queues:
                 f"{lane}:{message['ReceiptHandle']}",
                 message["Body"],
                 int(message["Attributes"]["ApproximateReceiveCount"]),
-                at + self.lease,
+                at + seconds,
             )
             for message in answer.get("Messages", [])
         ]

@@ -6,9 +6,11 @@ and only for cleaning.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
+import uuid
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,6 +22,22 @@ Item = dict[str, Any]
 
 MAX_URL = 100_000
 """Longest URL in a message, in bytes: with its parent's and all else it stays below SQS's 262,144 bytes a request."""
+
+
+class Feed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The message that moves pages of a host from the backlog to the queue: `feed` names the crawl. It is to be obeyed
+    while the line has its `token`; sent at `born` (Unix seconds)."""
+
+    feed: str
+    run: str
+    gate: str
+    token: str
+    born: float
+
+    @classmethod
+    def new(cls, crawl: str, run: str, gate: str, now: float) -> Feed:
+        return cls(feed=crawl, run=run, gate=gate, token=uuid.uuid4().hex[:12], born=now)
+
 
 REASON_LENGTH = 60
 """Characters kept of a reason."""
@@ -70,28 +88,26 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _message = msgspec.json.Decoder(Message)
+_feed = msgspec.json.Decoder(Feed)
 _seed = msgspec.json.Decoder(Seed)
 
 
-def encode(message: Message) -> str:
+def encode(message: Message | Feed) -> str:
     """Make a message's body: JSON in ASCII, so that it holds no character that SQS refuses."""
     return json.dumps(msgspec.to_builtins(message), separators=(",", ":"), ensure_ascii=True)
 
 
-def decode(body: str) -> Message | Seed | None:
+def decode(body: str) -> Message | Feed | Seed | None:
     """Read a body: one of ours, a seed as JSON, or a bare URL. None for what is none of them."""
     text = body.strip()
     if not text.startswith("{"):
         return Seed(url=text) if text and not re.search(r"\s", text) else None
     raw = text.encode("utf-8", "replace")
-    try:
-        return _message.decode(raw)
-    except msgspec.DecodeError:
-        pass
-    try:
-        return _seed.decode(raw)
-    except msgspec.DecodeError:
-        return None
+    decoders: tuple[msgspec.json.Decoder[Any], ...] = (_message, _feed, _seed)
+    for decoder in decoders:
+        with contextlib.suppress(msgspec.DecodeError):
+            return decoder.decode(raw)  # type: ignore[no-any-return]
+    return None
 
 
 def message(crawl: str, run: str, page: Page, found: float) -> Message:

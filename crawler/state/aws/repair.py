@@ -11,10 +11,12 @@ from contextlib import aclosing
 
 from crawler.model import Phase
 from crawler.state.aws.adding import Unsent
+from crawler.state.aws.backlog import Backlog
 from crawler.state.aws.completion import SWEPT_AT_ONCE
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.facts import Scope
+from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.queue import Queues
 from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import counter, page_key
@@ -37,12 +39,15 @@ class Repair:
         crawls: Crawls,
         scope: Scope,
         quotas: Quotas,
+        lines: Backlog,
         requeue: Requeue,
+        feeding: Feeding,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
     ) -> None:
         self._queues, self._visited, self._crawls, self._scope = queues, visited, crawls, scope
-        self._quotas, self._requeue, self._dead_letters, self._clock = quotas, requeue, dead_letters, clock
+        self._quotas, self._lines, self._requeue, self._feeding = quotas, lines, requeue, feeding
+        self._dead_letters, self._clock = dead_letters, clock
         self._process, self._calls = uuid.uuid4().hex[:12], itertools.count()
         self._unsent: dict[str, Unsent] = {}
 
@@ -98,7 +103,9 @@ class Repair:
         seen = await self._crawls.paid(crawl)
         if not await self._still(seen):
             return 0
-        swept = 0
+        swept = await self._feeding.mend(seen)
+        if swept:
+            return swept  # whether anything else has no message only empty queues will tell
         async with aclosing(self._waiting(seen)) as batches:
             async for batch in batches:
                 # Once the first are sent the queues are not empty any more; the scan meets each page once.
@@ -144,6 +151,7 @@ class Repair:
         if run:
             await self._visited.drop(crawl, run)
             await self._scope.drop(crawl, run)
+            await self._lines.drop(crawl, run)
             await self._quotas.drop(crawl, run)
 
 

@@ -36,17 +36,21 @@ from crawler.model import (
 from crawler.state.aws import address as addresses
 from crawler.state.aws import table
 from crawler.state.aws.adding import Adding
+from crawler.state.aws.backlog import Backlog
 from crawler.state.aws.claiming import Claiming
 from crawler.state.aws.client import Aws, Refused, chunks
 from crawler.state.aws.completion import Completion
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.dead_letters import DeadLetters
 from crawler.state.aws.facts import Facts, Fleet, Scope
+from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
 from crawler.state.aws.intake import Intake
 from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.limits import Limits
 from crawler.state.aws.pacing import host, pace
+from crawler.state.aws.placing import Placing
 from crawler.state.aws.putaside import PutAside
 from crawler.state.aws.queue import Depth, Queues
 from crawler.state.aws.quota import Quotas
@@ -75,26 +79,29 @@ class AwsState:
     def __init__(self, aws: Aws, names: addresses.Names, queues: Queues, clock: Callable[[], float]) -> None:
         self._aws, self._queues, self._clock = aws, queues, clock
         self.bucket, self.requests = names.bucket, aws.requests
-        lanes, held = Lanes(queues), Held()
-        self._visited = Visited(aws, names.table)
-        self._crawls = Crawls(aws, names.control, clock)
-        self._gates = Gates(aws, names.control, clock)
-        self._quotas = Quotas(aws, names.control, self._crawls, held, clock)
-        self._facts = Facts(aws, names.control, clock)
-        self._scope = Scope(aws, names.control)
+        held = Held()
         self._fleet = Fleet(aws, names.control, clock)
-        self._adding = Adding(self._visited, self._crawls, self._scope, queues, lanes, held, clock)
-        seeds = Seeds(self._crawls, self._adding, clock)
-        intake = Intake(aws, self._visited, self._crawls, self._gates, self._adding, seeds, held, self._quotas, clock)
-        aside = PutAside(queues, self._gates, lambda: self._fleet.size, clock)
-        self._claiming = Claiming(queues, lanes, intake, self._crawls, self._gates, held, self._quotas, aside, clock)
-        self._settling = Settling(queues, lanes, self._visited, self._crawls, held, self._quotas, clock)
-        requeue = Requeue(self._visited, self._adding)
-        self._dead_letters = DeadLetters(queues, intake, self._settling, clock)
-        self._completion = Completion(queues, self._visited, self._crawls, requeue, self._dead_letters)
-        self._repair = Repair(
-            queues, self._visited, self._crawls, self._scope, self._quotas, requeue, self._dead_letters, clock
-        )
+        lanes = Lanes(queues, lambda: self._fleet.size)
+        self._visited = visited = Visited(aws, names.table)
+        self._crawls = crawls = Crawls(aws, names.control, clock)
+        self._gates = gates = Gates(aws, names.control, queues.lease, clock)
+        self._quotas = quotas = Quotas(aws, names.control, crawls, held, clock)
+        self._facts = Facts(aws, names.control, clock)
+        self._scope = scope = Scope(aws, names.control)
+        limits = Limits(crawls, gates, quotas, held)
+        lines = Backlog(aws, names.control, clock)
+        placing = Placing(queues, gates, limits, lines, clock)
+        self._adding = adding = Adding(visited, crawls, scope, queues, lanes, placing, held, clock)
+        feeding = Feeding(queues, lines, placing, gates, crawls, quotas, limits, adding, clock)
+        seeds = Seeds(crawls, adding, clock)
+        intake = Intake(aws, visited, crawls, gates, adding, seeds, held, quotas, clock)
+        aside = PutAside(queues, placing, clock)
+        self._claiming = Claiming(queues, lanes, intake, crawls, gates, held, limits, placing, feeding, aside, clock)
+        self._settling = settling = Settling(queues, lanes, visited, crawls, held, quotas, clock)
+        requeue = Requeue(visited, adding)
+        self._dead_letters = dead_letters = DeadLetters(queues, intake, settling, clock)
+        self._completion = Completion(queues, visited, crawls, requeue, feeding, dead_letters)
+        self._repair = Repair(queues, visited, crawls, scope, quotas, lines, requeue, feeding, dead_letters, clock)
 
     @classmethod
     async def open(
@@ -232,7 +239,7 @@ class AwsState:
         if seen.record.completed_at is not None:
             return ended
         depth = await self._queues.depth() if seen.outstanding > 0 else Depth()
-        outstanding = min(max(seen.outstanding, 0), depth.total)
+        outstanding = max(seen.outstanding, 0) if depth.total else 0
         leased = min(depth.in_flight, outstanding)
         return msgspec.structs.replace(ended, pending=outstanding - leased, leased=leased, exact=False)
 
