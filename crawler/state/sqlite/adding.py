@@ -27,7 +27,7 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
     ids: dict[bytes, int] = {}
     lane_of: dict[str, int] = {}
     changes: Counter[str] = Counter()
-    moves = lanes.Changes(lanes.Moves)
+    new: Counter[int] = Counter()
     reasons: records.Reasons = Counter()
     answers: list[Added] = []
     rows: list[tuple[object, ...]] = []
@@ -57,7 +57,7 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
                 lane, made = lanes.find(db, now, crawl, page.gate)
                 lane_of[page.gate] = lane
                 changes["hosts"] += made
-            moves[lane].pending += 1
+            new[lane] += 1
         phase = SKIPPED if page.skip else PENDING
         changes["skipped" if page.skip else "pending"] += 1
         rank = lanes.rank(page.priority, page.depth)
@@ -70,8 +70,7 @@ def add(db: sqlite3.Connection, now: float, name: str, pages: Sequence[Page], se
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
-        lanes.refresh(db, lane_of.values())
-        lanes.add_up(db, moves)
+        lanes.grow(db, new)
         records.add_up_reasons(db, reasons)
         records.add_up(db, crawl, now, changes)
         records.reopen(db, crawl)

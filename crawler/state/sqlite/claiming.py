@@ -23,11 +23,12 @@ _LANES = (
     " ORDER BY lane.rank, lane.served LIMIT :limit"
 )
 _QUEUE = "SELECT rank, id FROM page WHERE phase = 0 AND lane = ? AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ?"
-_PAGE = (
-    "SELECT url, digest, rank, found_at, fence, failures, receives, coalesce("
+_PAGES = (
+    "SELECT id, url, digest, rank, found_at, fence, failures, receives, coalesce("
     " (SELECT url FROM page AS p WHERE p.id = page.parent), (SELECT url FROM source WHERE id = -page.parent), '')"
-    " FROM page WHERE id = ?"
+    " FROM page WHERE id IN ({})"
 )
+_READ_AT_ONCE = 64
 _FIRST = (-(1 << 62), 0)
 ANY = float("inf")
 
@@ -75,6 +76,9 @@ class _Lane:
 _Order = list[tuple[int, int, int, _Lane]]
 """A heap by rank, then number of the lane's latest lease (then its id)."""
 
+_Turn = tuple[int, _Work, Gate, float, float, str]
+"""A page that is handed out: its row, crawl and gate; when it may start, the interval there, the limit that is up."""
+
 
 def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str | None) -> list[Lease]:
     """Hand out at most `limit` pages whose gate opens within the horizon."""
@@ -88,26 +92,25 @@ def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str
     order = _in_order(db, now, works, limit)
     heapq.heapify(order)
     number = lanes.last_served(db)
-    leases: list[Lease] = []
+    turns: list[_Turn] = []
     served: dict[int, tuple[int, int, int]] = {}
     paced: dict[int, Gate] = {}
     counted: dict[int, Gate] = {}
-    while order and len(leases) < limit:
+    while order and len(turns) < limit:
         lane = order[0][-1]
         work, gate = lane.work, lane.gate
         step = gate.step(work.interval)
-        limit_used_up = lane.limit or (HOST_DOWN if gate.down(now) else "")
-        if min(work.room, lane.room) < 1 or not (
-            limit_used_up or (gate.near(now) and not gate.full(now, step, work.cap))
-        ):
+        up = lane.limit or (HOST_DOWN if gate.down(now) else "")
+        admitted = up or (gate.near(now) and not gate.full(now, step, work.cap))
+        if not admitted or work.room < 1 or lane.room < 1:
             heapq.heappop(order)
             continue
         start = now
-        if not limit_used_up:
-            start = gate.take(now, work.interval)
+        if not up:
+            start = gate.take(now, work.interval) if step else max(now, gate.opens_at)
             if step:
                 paced[gate.id] = gate
-        leases.append(_lease(db, now, lane, start, step, limit_used_up))
+        turns.append((lane.head[1], work, gate, start, step, up))
         work.room -= 1
         lane.room -= 1
         if lane.room != ANY:
@@ -120,7 +123,8 @@ def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str
         else:
             lane.head = head
             heapq.heapreplace(order, (head[0], number, lane.id, lane))
-    leasing.write(db, now, worker, leases)
+    leases = _leases(db, now, turns)
+    leasing.write(db, now, worker, [(page, work.crawl.id, now + work.lasts) for page, work, *_ in turns])
     lanes.serve(db, list(served.values()))
     for gate in paced.values():
         gates.save(db, gate)
@@ -150,7 +154,7 @@ def _in_order(db: sqlite3.Connection, now: float, works: Sequence[_Work], limit:
             continue
         gate = shared.get(columns[0])
         if gate is None:
-            gate = shared[columns[0]] = gates.read(*columns)
+            gate = shared[columns[0]] = Gate(*columns)
         lane = _Lane(id, work, gate, *work.of_host(done, leased), head, queue)
         order.append((rank, number, id, lane))
     return order
@@ -165,25 +169,35 @@ def _queue(db: sqlite3.Connection, lane: int, some: int) -> Iterator[tuple[int, 
         last = rows[-1]
 
 
-def _lease(db: sqlite3.Connection, now: float, lane: _Lane, start: float, interval: float, limit: str) -> Lease:
-    work, gate, page = lane.work, lane.gate, lane.head[1]
-    url, digest, rank, found_at, fence, failures, receives, parent_url = db.execute(_PAGE, (page,)).fetchone()
-    priority, depth = lanes.priority_and_depth(rank)
-    return Lease(
-        crawl=work.crawl.name,
-        url=url,
-        digest=digest,
-        gate=gate.name,
-        depth=depth,
-        priority=priority,
-        parent_url=parent_url,
-        discovered_at=found_at,
-        token=leasing.token(page, fence + 1, work.crawl.id),
-        attempt=failures + 1,
-        receives=receives + 1,
-        start_at=start,
-        expires_at=now + work.lasts,
-        limit=limit,
-        interval=interval,
-        health=gate.health,
-    )
+def _leases(db: sqlite3.Connection, now: float, turns: Sequence[_Turn]) -> list[Lease]:
+    """The leases of these pages, which `leasing.write` is about to hand out."""
+    pages = {}
+    for start in range(0, len(turns), _READ_AT_ONCE):
+        ids = [turn[0] for turn in turns[start : start + _READ_AT_ONCE]]
+        for id, *page in db.execute(_PAGES.format(",".join("?" * len(ids))), ids).fetchall():
+            pages[id] = page
+    leases = []
+    for id, work, gate, start_at, interval, limit in turns:
+        url, digest, rank, found_at, fence, failures, receives, parent_url = pages[id]
+        priority, depth = lanes.priority_and_depth(rank)
+        leases.append(
+            Lease(
+                crawl=work.crawl.name,
+                url=url,
+                digest=digest,
+                gate=gate.name,
+                depth=depth,
+                priority=priority,
+                parent_url=parent_url,
+                discovered_at=found_at,
+                token=leasing.token(id, fence + 1, work.crawl.id),
+                attempt=failures + 1,
+                receives=receives + 1,
+                start_at=start_at,
+                expires_at=now + work.lasts,
+                limit=limit,
+                interval=interval,
+                health=gate.health,
+            )
+        )
+    return leases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -21,14 +21,14 @@ COLUMNS = (
     "gate.id, gate.name, gate.next_at, gate.last_at, gate.interval, gate.held_until, gate.held_why, gate.health,"
     " (SELECT count(*) FROM flight WHERE flight.gate = gate.id AND flight.until > :now)"
 )
-"""What `read` makes a gate of."""
+"""What a `Gate` is made of."""
 
 _health = msgspec.msgpack.Decoder(Health)
 
 
 @dataclass(slots=True)
 class Gate:
-    """A gate as one transaction sees it. An interval that is an argument is a crawl's own."""
+    """A gate as one transaction sees it, made of its COLUMNS. An interval that is an argument is a crawl's own."""
 
     id: int
     name: str
@@ -37,8 +37,15 @@ class Gate:
     interval: float
     held_until: float
     held_why: str
-    health: Health
+    known: bytes | None
     occupants: int
+    health: Health = field(init=False)
+    opens_at: float = field(init=False)
+    """No turn before."""
+
+    def __post_init__(self) -> None:
+        self.health = WELL if self.known is None else _decoded(self.known)
+        self.opens_at = max(self.paced_at, self.held_until)
 
     def step(self, interval: float) -> float:
         """Seconds between turns for a crawl; 0: none are needed."""
@@ -49,11 +56,6 @@ class Gate:
         """When the next turn is, unless the gate is held longer. What the gate itself needs is no part of `next_at`,
         so that it counts from the latest turn on as soon as it is known, and no longer than it is true."""
         return max(self.next_at, self.last_at + max(self.interval, self.health.gap))
-
-    @property
-    def opens_at(self) -> float:
-        """No turn before."""
-        return max(self.paced_at, self.held_until)
 
     def down(self, now: float) -> bool:
         """Whether the host was given up."""
@@ -78,23 +80,8 @@ class Gate:
         """Take a turn; return its start. Turns are not saved up: after a pause the next one starts now."""
         self.last_at = max(now, self.opens_at)
         self.next_at = self.last_at + interval
+        self.opens_at = self.paced_at
         return self.last_at
-
-
-def read(
-    id: int,
-    name: str,
-    next_at: float,
-    last_at: float,
-    interval: float,
-    held_until: float,
-    held_why: str,
-    health: bytes | None,
-    occupants: int,
-) -> Gate:
-    """A gate from its COLUMNS."""
-    known = WELL if health is None else _decoded(health)
-    return Gate(id, name, next_at, last_at, interval, held_until, held_why, known, occupants)
 
 
 def find(db: sqlite3.Connection, now: float, name: str) -> Gate:
@@ -105,7 +92,7 @@ def find(db: sqlite3.Connection, now: float, name: str) -> Gate:
     if row is None:
         db.execute("INSERT INTO gate (name) VALUES (?)", (name,))
         row = db.execute(query, asked).fetchone()
-    return read(*row)
+    return Gate(*row)
 
 
 def save(db: sqlite3.Connection, gate: Gate) -> None:

@@ -22,7 +22,7 @@ def page(db: sqlite3.Connection, now: float, name: str, after: int, limit: int) 
     rows = db.execute(_LANES, asked).fetchall()
     found = []
     for _, pending, leased, done, *columns in rows:
-        gate = gates.read(*columns)
+        gate = Gate(*columns)
         found.append(
             HostState(
                 gate=gate.name,

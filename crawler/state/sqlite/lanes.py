@@ -64,6 +64,12 @@ def refresh(db: sqlite3.Connection, lanes: Iterable[int]) -> None:
     db.executemany(f"UPDATE lane SET rank = {BEST} WHERE id = ?", [(lane,) for lane in lanes])  # noqa: S608
 
 
+def grow(db: sqlite3.Connection, new: Mapping[int, int]) -> None:
+    """Count new pages of lanes, pending ones, and bring the best rank up to date."""
+    rows = [(count, lane) for lane, count in new.items()]
+    db.executemany(f"UPDATE lane SET pending = pending + ?, rank = {BEST} WHERE id = ?", rows)  # noqa: S608
+
+
 def add_up(db: sqlite3.Connection, changes: Mapping[int, Moves]) -> None:
     """Change the sums of lanes. A lane that only its sums keep closed is looked at again."""
     db.executemany(

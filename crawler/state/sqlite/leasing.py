@@ -13,14 +13,12 @@ from collections.abc import Sequence
 
 from crawler.model import Ending, Failure, Lease, Settled, Verdict
 from crawler.state.sqlite import history, lanes, records
-from crawler.state.sqlite.records import DEAD, DELAYED, DONE, PENDING, SKIPPED
+from crawler.state.sqlite.records import DEAD, DELAYED, DONE, PENDING, SKIPPED, SUM_OF
 
 WOKEN_AT_ONCE = 1000
 """Expired leases, or due delays, that one claim handles at most, so that none holds the lock for long."""
 
 _PHASES = {Ending.DONE: DONE, Ending.SKIPPED: SKIPPED, Ending.DEAD: DEAD}
-
-
 _FAILED = frozenset({Ending.RETRY, Ending.DEAD})
 
 
@@ -29,15 +27,13 @@ def token(page: int, fence: int, crawl: int) -> str:
     return f"{page}.{fence}.{crawl}"
 
 
-def write(db: sqlite3.Connection, now: float, worker: str, leases: Sequence[Lease]) -> None:
-    """Hand pending pages out, as these leases say. Their lanes are the caller's to serve."""
+def write(db: sqlite3.Connection, now: float, worker: str, handed: Sequence[tuple[int, int, float]]) -> None:
+    """Hand pending pages out, each as page, crawl and end of the lease. Their lanes are the caller's to serve."""
     db.executemany(
-        "UPDATE page SET phase = 1, receives = receives + 1, worker = ?, wakes_at = ?, fence = ? WHERE id = ?",
-        [(worker, lease.expires_at, fence, page) for lease in leases for page, fence, _ in [_parts(lease)]],
+        "UPDATE page SET phase = 1, receives = receives + 1, worker = ?, wakes_at = ?, fence = fence + 1 WHERE id = ?",
+        [(worker, expires_at, page) for page, _, expires_at in handed],
     )
-    leased = Counter(lease.crawl for lease in leases)
-    for name, count in leased.items():
-        crawl = records.find(db, name).id
+    for crawl, count in Counter(crawl for _, crawl, _ in handed).items():
         records.add_up(db, crawl, now, Counter(leased=count, pending=-count))
 
 
@@ -60,37 +56,40 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
     changes: defaultdict[int, Counter[str]] = defaultdict(Counter)
     reasons: records.Reasons = Counter()
     moves = lanes.Changes(lanes.Moves)
+    settled: dict[int, tuple[object, ...]] = {}
     queued: set[int] = set()
     answers = []
     for lease, verdict in endings:
         row = _held(db, lease)
-        if row is None:
+        if row is None or row[0] in settled:
             answers.append(Settled.LOST)
             continue
         page, crawl, lane, rank = row
-        if verdict.ending in _PHASES:
-            phase, wakes_at, reason = _PHASES[verdict.ending], None, history.text(verdict.reason) or None
-            changes[crawl][verdict.ending] += 1
-            if phase == DONE:
-                moves[lane].done += 1
-            else:
-                reasons[crawl, phase, reason or ""] += 1
+        change, move = changes[crawl], moves[lane]
+        phase, wakes_at, reason = _PHASES.get(verdict.ending, PENDING), None, None
+        if phase == DONE:
+            move.done += 1
+        elif phase != PENDING:
+            reason = history.text(verdict.reason)
+            reasons[crawl, phase, reason] += 1
         else:
-            phase, wakes_at, reason = (DELAYED, verdict.at, None) if verdict.at > now else (PENDING, None, None)
-            changes[crawl]["pending"] += 1
-            moves[lane].pending += 1
-            if phase == PENDING:
+            move.pending += 1
+            if verdict.at > now:
+                phase, wakes_at = DELAYED, verdict.at
+            else:
                 queued.add(lane)
-        db.execute(
-            "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = ?, worker = NULL, reason = ? WHERE id = ?",
-            (phase, wakes_at, lanes.usual(rank), verdict.again, reason, page),
-        )
         if verdict.ending in _FAILED:
             history.append(db, page, Failure(now, verdict.reason, verdict.error))
-        moves[lane].leased -= 1
-        changes[crawl]["leased"] -= 1
-        changes[crawl]["bytes"] += verdict.bytes
+        move.leased -= 1
+        change["leased"] -= 1
+        change[SUM_OF[phase]] += 1
+        change["bytes"] += verdict.bytes
+        settled[page] = phase, wakes_at, lanes.usual(rank), verdict.again, reason or None, page
         answers.append(Settled.SETTLED)
+    db.executemany(
+        "UPDATE page SET phase = ?, wakes_at = ?, rank = ?, receives = ?, worker = NULL, reason = ? WHERE id = ?",
+        list(settled.values()),
+    )
     lanes.refresh(db, queued)
     lanes.add_up(db, moves)
     records.add_up_reasons(db, reasons)

@@ -22,7 +22,7 @@ _DUE = (
     f"SELECT lane.id, lane.crawl, lane.done, lane.leased, {gates.COLUMNS}"  # noqa: S608
     " FROM lane CROSS JOIN gate ON gate.id = lane.gate WHERE lane.look_at <= :now ORDER BY lane.look_at LIMIT :limit"
 )
-_BEHIND = "SELECT id, crawl, done, leased FROM lane WHERE gate = ?"
+_BEHIND = "SELECT id, crawl, done, leased, open, look_at FROM lane WHERE gate = ?"
 _WRITE = "UPDATE lane SET open = ?, look_at = ? WHERE id = ?"
 
 
@@ -32,7 +32,7 @@ def due(db: sqlite3.Connection, now: float) -> None:
     if rows:
         settings = records.Settings(db)
         changes = [
-            (*_worked_out(db, now, gates.read(*gate), settings[crawl], done, leased), id)
+            (*_worked_out(db, now, Gate(*gate), settings[crawl], done, leased), id)
             for id, crawl, done, leased, *gate in rows
         ]
         db.executemany(_WRITE, changes)
@@ -42,9 +42,10 @@ def behind(db: sqlite3.Connection, now: float, moved: Iterable[Gate]) -> None:
     """Work out the lanes behind these gates."""
     settings = records.Settings(db)
     changes = [
-        (*_worked_out(db, now, gate, settings[crawl], done, leased), id)
+        (*found, id)
         for gate in moved
-        for id, crawl, done, leased in db.execute(_BEHIND, (gate.id,)).fetchall()
+        for id, crawl, done, leased, *known in db.execute(_BEHIND, (gate.id,)).fetchall()
+        if (found := _worked_out(db, now, gate, settings[crawl], done, leased)) != tuple(known)
     ]
     db.executemany(_WRITE, changes)
 

@@ -17,6 +17,9 @@ PENDING, LEASED, DONE, SKIPPED, DEAD, DELAYED = range(6)
 
 SUMS = ("discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts")
 
+SUM_OF = {PENDING: "pending", DELAYED: "pending", LEASED: "leased", DONE: "done", SKIPPED: "skipped", DEAD: "dead"}
+"""Which of the sums a page counts in, by phase."""
+
 Reasons = Counter[tuple[int, int, str]]
 """Pages by crawl, phase (SKIPPED or DEAD) and reason."""
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from crawler.state.sqlite import lanes, records
-from crawler.state.sqlite.records import DEAD, DELAYED, DONE, LEASED, PENDING, SKIPPED
+from crawler.state.sqlite.records import DEAD, DELAYED, PENDING, SUM_OF
 
 _STUCK = (
     "SELECT id FROM page NOT INDEXED WHERE crawl = ?"
@@ -18,7 +18,6 @@ _HIDDEN = (
     f" AND (rank IS NOT {lanes.BEST} OR open = 0 AND look_at IS NULL AND (?2 IS NULL OR done + leased < ?2))"
 )
 _PHASES = "SELECT lane, phase, count(*) FROM page NOT INDEXED WHERE crawl = ? GROUP BY lane, phase"
-_SUMS = {PENDING: "pending", DELAYED: "pending", LEASED: "leased", DONE: "done", SKIPPED: "skipped", DEAD: "dead"}
 _OF_LANES = ("pending", "leased", "done")
 
 
@@ -94,12 +93,12 @@ def _lacking(db: sqlite3.Connection, crawl: int) -> tuple[Counter[str], lanes.Ch
     query = "SELECT id, -pending, -leased, -done FROM lane WHERE crawl = ?"
     moves.update((lane, lanes.Moves(*sums)) for lane, *sums in db.execute(query, (crawl,)).fetchall())
     for lane, phase, count in db.execute(_PHASES, (crawl,)).fetchall():
-        name = _SUMS.get(phase, "pending")
+        name = SUM_OF.get(phase, "pending")
         counted["discovered"] += count
         counted[name] += count
         if name in _OF_LANES:
             setattr(moves[lane], name, getattr(moves[lane], name) + count)
-    names = ("discovered", *dict.fromkeys(_SUMS.values()))
+    names = ("discovered", *dict.fromkeys(SUM_OF.values()))
     sums = db.execute(f"SELECT {', '.join(names)} FROM crawl WHERE id = ?", (crawl,)).fetchone()  # noqa: S608
     counted.subtract(dict(zip(names, sums, strict=True)))
     return counted, moves
