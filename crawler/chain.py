@@ -7,12 +7,15 @@ through several pages, so the fleet remembers it for the page that a redirect le
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 
 from crawler import urls
 from crawler.cookies import Jar
+from crawler.errors import StateUnavailable
 from crawler.fetched import Response
-from crawler.model import Lease
+from crawler.model import CrawlRecord, Lease
 from crawler.sessions import Sessions
 from crawler.state.port import CrawlState
 
@@ -55,9 +58,10 @@ class Chain:
 class Chains:
     """The chains of one crawl."""
 
-    def __init__(self, state: CrawlState, crawl: str, sessions: Sessions, *, shared: bool) -> None:
-        """`shared`: cookies are kept beyond their chain."""
-        self._state, self._crawl, self._sessions, self._shared = state, crawl, sessions, shared
+    def __init__(self, state: CrawlState, record: CrawlRecord, sessions: Sessions) -> None:
+        self._state, self._sessions, self._shared = state, sessions, record.settings.sessions
+        # Facts outlive a purge: a crawl begun anew under an old name must find nothing.
+        self._crawl = f"{record.id}:{round(record.started_at * 1_000_000)}"
 
     async def begin(self, lease: Lease) -> Chain:
         """The chain of a page that is to be asked for."""
@@ -68,7 +72,9 @@ class Chains:
         chain.answers.append(response)
         chain.jar.read(response.url, response)
         if self._shared:
-            await self._sessions.keep(response.url, chain.jar)
+            # What could not be written waits in this process for the next page of the site.
+            with contextlib.suppress(StateUnavailable):
+                await self._sessions.keep(response.url, chain.jar)
 
     async def leads_back(self, chain: Chain, target: str) -> bool:
         """Whether a redirect's target is in the chain already, so that it is to be asked for now."""
@@ -79,7 +85,9 @@ class Chains:
         chain.before = _decode(known)
         if chain.before is None or digest not in chain.before.digests:
             return False
-        if not self._shared:
+        if self._shared:
+            chain.jar = await self._sessions.jar(target)
+        else:
             chain.jar = Jar.load(chain.before.cookies)
             for answer in chain.answers:
                 chain.jar.read(answer.url, answer)

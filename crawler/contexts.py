@@ -129,7 +129,7 @@ class Contexts:
         async def pause(until: float) -> bool:
             return await pause_until(until, self._stopping)
 
-        chains = Chains(self._state, crawl, Sessions(self._state, record), shared=settings.sessions)
+        chains = Chains(self._state, record, Sessions(self._state, record))
         visitor = Visitor(
             self._state,
             crawl,
