@@ -1,7 +1,8 @@
 """Writing WARC 1.1 (ISO 28500:2017): a warcinfo record, then responses, each a gzip member of its own (annex D).
 
-There are no request records: every request of a crawl is the same but for its target, which the response names (and cookies, which are secrets); the
-user agent, the only header of interest, is in the warcinfo. Leaving them out saves a fifth of the records' cost.
+There are no request records: every request of a crawl is the same but for its target, which the response names (and
+for cookies, which are secrets); the user agent, the only header of interest, is in the warcinfo. Leaving them out saves
+a fifth of the records' cost.
 
 Digests are SHA-1 in Base32, what the readers of the field compare by. Both are over bytes as stored: the payload is
 the body without transfer coding but with its content coding (WARC 1.1 6.3.2).
