@@ -6,7 +6,7 @@ dies leaves the marker to lapse, and another takes over.
 
 Until a host's rules are known nothing else is asked of it. A host that cannot be reached or answers 5xx or 429 is
 closed (RFC 9309 2.3.1.4) unless there is a good copy; any other 4xx means that there are no rules (2.3.1.3). A host
-that takes its time costs the others nothing: all but one of its pages go back, and its gate stays closed meanwhile.
+that takes its time costs the others nothing: its pages go back, and its gate stays closed meanwhile.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class RobotsKeeper:
         """The rules for a wire URL, whose caller has a turn at `gate` at `start_at`.
 
         The second value says whether that turn was used up for robots.txt; the caller then needs another. A
-        Crawl-delay is in force at the gate when this returns. Raises the state's errors.
+        Crawl-delay is in force at the gate when this returns. A file that takes long is not waited for: the answer is
+        Unreachable for a moment, with a streak of 0, and the file is fetched meanwhile. Raises the state's errors.
         """
         if self._settings.ignore_robots:
             return ALLOW_ALL, False
@@ -92,15 +93,17 @@ class RobotsKeeper:
         if known is not None:
             return known, False
         loading = self._loading.get(origin)
+        first = loading is None
         if loading is None:
-            # A task of its own: who asked first may be cancelled while others wait for the same file.
+            # A task of its own: whoever asked may be gone while the file is still awaited.
             loading = asyncio.create_task(self._load(origin, gate, start_at))
             self._loading[origin] = loading
             loading.add_done_callback(lambda task: self._loaded(origin, task))
-            await asyncio.wait({loading})
-            return loading.result()
         await asyncio.wait({loading}, timeout=max(start_at - self._clock(), 0.0) + SLOW)
-        return (loading.result()[0] if loading.done() else self._awaited()), False
+        if not loading.done():
+            return self._awaited(), False
+        answer, fetched = loading.result()
+        return answer, fetched and first
 
     def disallowed(self, url: str) -> bool:
         """Whether rules in memory forbid a wire URL. Does not wait; False where nothing is known, or asking is slow."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import codecs
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from crawler.robots import ALLOW_ALL, MAX_DELAY, MAX_FILE
+from crawler.robots import ALLOW_ALL, MAX_DELAY, MAX_FILE, Robots
+from crawler.robots_explain import explain
 from tests.robots.reading import SITE, allowed, parse
 
 LINES = ["User-Agent: foobot", "Disallow: /secret", "Allow: /secret/not", "", "", "Disallow: /late"]
@@ -212,3 +215,11 @@ def test_sitemaps_stand_anywhere_and_belong_to_all() -> None:
     assert parse(text, "other").sitemaps == expected
     (broken,) = parse(b"sitemap: /caf\xe9.xml").sitemaps
     broken.encode()  # no half characters that nobody can write down
+
+
+@given(st.binary(max_size=400), st.text(max_size=20))
+def test_no_file_is_too_strange(body: bytes, token: str) -> None:
+    robots = Robots.parse(b"User-agent: *\nDisallow: " + body, token)
+    assert isinstance(robots.allowed(SITE + "/x?y"), bool)
+    assert robots.allowed(SITE + "/robots.txt")
+    assert explain(body, SITE + "/x?y", token).allowed is Robots.parse(body, token).allowed(SITE + "/x?y")

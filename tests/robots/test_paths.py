@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
+from crawler.robots import ALLOW_ALL, DISALLOW_ALL, HEAVY
 from tests.robots.reading import SITE, allowed, parse
 
 FISH = ("/fish", "/fish.html", "/fish/salmon.html", "/fishheads", "/fishheads/yummy.html", "/fish.html?id=anything")
@@ -207,3 +208,24 @@ def test_another_implementation_agrees_where_both_follow_the_rfc(rules: list[tup
     text = "\n".join(["user-agent: *", *lines])
     url = f"{SITE}/{path.replace('*', '')}"
     assert parse(text).allowed(url) is Protego.parse(text).can_fetch(url, "FooBot")
+
+
+@given(st.lists(st.sampled_from("/aB=%2?&;~'ü\\ "), max_size=12).map("".join))
+def test_a_path_disallowed_as_it_is_written_is_disallowed(path: str) -> None:
+    plain = "/" + "".join(c for c in path if c not in "%ü\\ ")
+    assert not allowed(f"user-agent: *\ndisallow: {plain}", plain)
+
+
+def test_the_two_constants() -> None:
+    assert ALLOW_ALL.allowed(SITE + "/x")
+    assert not DISALLOW_ALL.allowed(SITE + "/x")
+    assert DISALLOW_ALL.allowed(SITE + "/robots.txt")
+
+
+def test_a_file_with_very_many_rules_is_heavy_and_as_right_as_any() -> None:
+    many = "".join(f"disallow: /*{n}/x\nallow: /{n}\n" for n in range(HEAVY))
+    robots = parse(f"user-agent: *\n{many}")
+    assert robots.heavy
+    assert not robots.allowed(SITE + "/a/777/x")
+    assert robots.allowed(SITE + "/777")
+    assert not parse("user-agent: *\ndisallow: /x").heavy
