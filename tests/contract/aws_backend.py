@@ -58,7 +58,7 @@ class AwsBackend:
         # Polls and rests short enough for a test to find out three times, within a lease, that there is nothing.
         self._patches: list[Any] = [
             mock.patch.multiple(lanes, POLL=1, LONG_POLL=1, REST=0.5, LONGEST_REST=0.5),
-            mock.patch.object(claiming, "LONGEST_REST", 0.5),
+            mock.patch.multiple(claiming, LONGEST_REST=0.5, ELSEWHERE=0),
             mock.patch.object(completion, "OTHERS_MESSAGES", 0.0),
         ]
         for patch in self._patches:
