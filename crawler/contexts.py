@@ -125,6 +125,8 @@ class Contexts:
         seen = old.ledgers.discoverer.seen if old else SeenCache()
         robots = RobotsKeeper(self._state, fetcher, crawl, settings, self._worker)
         discoverer = Discoverer(self._state, crawl, settings, seen, robots)
+        if old is not None:
+            discoverer.traps = old.ledgers.discoverer.traps
 
         async def pause(until: float) -> bool:
             return await pause_until(until, self._stopping)

@@ -46,7 +46,7 @@ class Health(msgspec.Struct, frozen=True, gc=False, array_like=True):
     gap: seconds between turns that it needs beside the crawl's interval and the Crawl-delay; `why` says for what.
     prompt: it answers well within its interval, so turns may be taken ahead of the answers.
     failures: connections that failed, and refusals: answers 429 or 503, in a row over the whole fleet; `error` is the
-    latest one's line.
+    latest one's line, `host` the name it was asked by (of several behind one gate).
     down_until: it was given up until then (Unix seconds): its pages are handed out with `limit` HOST_DOWN.
     """
 
@@ -57,6 +57,7 @@ class Health(msgspec.Struct, frozen=True, gc=False, array_like=True):
     error: str = ""
     down_until: float = 0.0
     refusals: int = 0
+    host: str = ""
 
 
 WELL = Health()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from crawler import urls
 from crawler.config import CrawlSettings
+from crawler.discover import seed_page
 from crawler.errors import UsageError
 from crawler.model import CrawlRecord, Page, Priority
 from crawler.state.aws.adding import Adding
@@ -55,19 +56,13 @@ class Seeds:
     async def _page(self, seed: Seed, name: str) -> tuple[Crawl, Page] | None:
         url = urls.resolve(seed.url, seed.url)
         crawl = await self._crawl(name) if url is not None and len(url) <= MAX_URL else None
-        if url is None or crawl is None:
+        page = None
+        if crawl is not None:
+            priority = PRIORITIES[seed.priority]
+            page = seed_page(seed.url, crawl.record.settings, depth=seed.depth, priority=priority)
+        if crawl is None or page is None:
             self.refuse(seed.url)
             return None
-        settings = crawl.record.settings
-        host = urls.hostname(url)
-        page = Page(
-            url=url,
-            digest=urls.digest(url),
-            gate=urls.gate_name(host, settings.pace_by),
-            depth=seed.depth,
-            priority=PRIORITIES[seed.priority],
-            site=urls.site_name(host, settings.scope),
-        )
         return crawl, page
 
     async def _latest(self) -> str:
