@@ -18,8 +18,8 @@ import pytest
 
 from crawler.config import CrawlSettings
 from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavailable
-from crawler.model import Added, CrawlRecord, Lease, Page, dead, done, retry
-from crawler.state.sqlite import SqliteState, adding, claiming, database, leasing, records, repair
+from crawler.model import Added, CrawlRecord, Health, Lease, Page, Why, dead, done, retry
+from crawler.state.sqlite import SqliteState, adding, claiming, database, gates, leasing, opening, records, repair
 from tests.contract.words import pages, parent
 
 CRAWL = "crawl-1"
@@ -196,16 +196,17 @@ async def test_another_program_s_database_is_left_alone(tmp_path: Path, setup: s
     assert path.read_bytes() == before
 
 
-async def test_a_later_version_of_the_schema_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [database.SCHEMA_VERSION - 1, database.SCHEMA_VERSION + 1])
+async def test_another_version_of_the_schema_is_left_alone(tmp_path: Path, version: int) -> None:
     path = tmp_path / "state.sqlite"
     await (await made(path)).close()
-    later = sqlite3.connect(path)
-    later.execute(f"PRAGMA user_version = {database.SCHEMA_VERSION + 1}")
-    later.close()
+    other = sqlite3.connect(path)
+    other.execute(f"PRAGMA user_version = {version}")
+    other.close()
     before = path.read_bytes()
     error = await refusal(path)
     assert isinstance(error, StateMismatch)
-    assert f"version {database.SCHEMA_VERSION + 1}" in str(error)
+    assert f"version {version}" in str(error)
     assert path.read_bytes() == before
 
 
@@ -346,6 +347,13 @@ def test_no_hot_query_scans_a_table(tmp_path: Path) -> None:
     failed = [(leases[0], retry(0, "dns", "")), (leases[1], dead("dns", "")), (leases[2], dead("dns", ""))]
     leasing.settle(connection, 1000.0, [*failed, *((lease, done(1)) for lease in leases[3:])])
     repair.revive(connection, 1000.0, CRAWL, [(lease.digest, 0.0) for lease in leases])
+    gates.turn(connection, 1000.0, "a.example", 1.0)
+    gates.hold(connection, 1000.0, "a.example", 2000.0, Why.BACKOFF, 2.0)
+    gates.diagnose(connection, 1000.0, "a.example", Health(gap=1.0))
+    for number in range(1000):
+        gates.occupy(connection, 1000.0, "a.example", f"worker/{number}", 2000.0)
+    opening.due(connection, 9000.0)
+    claiming.claim(connection, 1000.0, "w", 10, None)  # at a gate that is full
     leasing.wake(connection, 9000.0)
     leasing.release(connection, 9000.0, "w")
     connection.set_trace_callback(None)

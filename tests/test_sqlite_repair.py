@@ -18,7 +18,7 @@ from crawler.errors import StateUnavailable, UsageError
 from crawler.model import Added, CrawlRecord, Phase, Settled, dead, done, retry
 from crawler.state.sqlite import SqliteState, ledger, purging
 from tests.contract.calls import METHODS, calls
-from tests.contract.words import CRAWL, lines, page, pages
+from tests.contract.words import CRAWL, hosts, lines, page, pages
 
 
 async def made(path: Path) -> SqliteState:
@@ -123,8 +123,9 @@ async def test_a_purge_drops_the_pages_of_one_crawl_in_bounded_transactions(
 
 
 STUCK = {
+    "sums of lanes that say that nothing is left": "UPDATE lane SET pending = 0, rank = NULL",
     "a lane whose best rank is forgotten": "UPDATE lane SET rank = NULL",
-    "a lane that is closed before an open gate": "UPDATE lane SET open = 0",
+    "a lane that is closed for good": "UPDATE lane SET open = 0, look_at = NULL",
     "a delay without an end": "UPDATE page SET phase = 5, wakes_at = NULL WHERE phase = 0",
     "a lease without an end": "UPDATE page SET phase = 1, wakes_at = NULL, worker = 'gone' WHERE phase = 0",
     "a phase that does not exist": "UPDATE page SET phase = 9 WHERE phase = 0",
@@ -148,8 +149,39 @@ async def test_the_sweep_mends_what_no_claim_would_find(tmp_path: Path, statemen
     counts = await state.counts(CRAWL)
     assert (counts.discovered, counts.pending, counts.leased, counts.done, counts.dead) == (4, 2, 0, 1, 1)
     leases = await state.claim(9)
+    (host,) = (await hosts(state)).values()
+    assert (host.pending, host.leased, host.done) == (0, 2, 1)
     assert await state.settle([(lease, done(7)) for lease in leases]) == [Settled.SETTLED] * 2
+    (host,) = (await hosts(state)).values()
+    assert (host.pending, host.leased, host.done) == (0, 0, 3)
     assert await state.complete(CRAWL)
+    await state.close()
+
+
+async def test_pages_that_wait_for_room_at_their_host_are_not_astray(tmp_path: Path) -> None:
+    state = await SqliteState.open(str(tmp_path / "state.sqlite"), worker="w", create=True)
+    settings = CrawlSettings(rate=0.0, max_pages_per_host=2)
+    await state.create(CrawlRecord(id=CRAWL, started_at=1000.0, settings=settings))
+    await state.add(CRAWL, pages(5))
+    one, two = await state.claim(5)
+    assert await state.claim(5) == []
+    assert await state.sweep(CRAWL) == 0
+    await state.settle([(one, done(1)), (two, done(1))])
+    assert await state.sweep(CRAWL) == 0
+    assert len(await state.claim(5)) == 3
+    await state.close()
+
+
+async def test_sums_of_a_lane_that_hold_its_pages_back_are_mended(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    state = await SqliteState.open(str(path), worker="w", create=True)
+    settings = CrawlSettings(rate=0.0, max_pages_per_host=2)
+    await state.create(CrawlRecord(id=CRAWL, started_at=1000.0, settings=settings))
+    await state.add(CRAWL, pages(5))
+    tamper(path, "UPDATE lane SET open = 0, look_at = NULL, leased = 2")
+    assert await state.claim(5) == []
+    assert await state.sweep(CRAWL) > 0
+    assert len(await state.claim(5)) == 2
     await state.close()
 
 

@@ -19,7 +19,12 @@ WOKEN_AT_ONCE = 1000
 """Expired leases, or due delays, that one claim handles at most, so that none holds the lock for long."""
 
 _PHASES = {Ending.DONE: DONE, Ending.SKIPPED: SKIPPED, Ending.DEAD: DEAD}
+_READ_AT_ONCE = 64
+_LEASED = "SELECT id, fence, crawl, digest, lane, rank FROM page WHERE phase = 1 AND id IN ({})"
 _FAILED = frozenset({Ending.RETRY, Ending.DEAD})
+
+_Held = tuple[int, int, int, int]
+"""Row, crawl, lane and rank of a leased page."""
 
 
 def token(page: int, fence: int, crawl: int) -> str:
@@ -41,8 +46,7 @@ def extend(db: sqlite3.Connection, now: float, leases: Sequence[Lease]) -> list[
     """Make live leases last from now on."""
     lasts: dict[str, float] = {}
     answers = []
-    for lease in leases:
-        row = _held(db, lease)
+    for row, lease in zip(_held(db, leases), leases, strict=True):
         if row is not None:
             if lease.crawl not in lasts:
                 lasts[lease.crawl] = records.find(db, lease.crawl).settings.lease_seconds
@@ -59,8 +63,7 @@ def settle(db: sqlite3.Connection, now: float, endings: Sequence[tuple[Lease, Ve
     settled: dict[int, tuple[object, ...]] = {}
     queued: set[int] = set()
     answers = []
-    for lease, verdict in endings:
-        row = _held(db, lease)
+    for row, (_, verdict) in zip(_held(db, [lease for lease, _ in endings]), endings, strict=True):
         if row is None or row[0] in settled:
             answers.append(Settled.LOST)
             continue
@@ -137,24 +140,21 @@ def release(db: sqlite3.Connection, now: float, worker: str) -> int:
     return len(held)
 
 
-def _parts(lease: Lease) -> tuple[int, int, int]:
-    page, fence, crawl = lease.token.split(".")
-    return int(page), int(fence), int(crawl)
-
-
-def _held(db: sqlite3.Connection, lease: Lease) -> tuple[int, int, int, int] | None:
-    """Row, crawl, lane and rank of a page whose lease this still is.
+def _held(db: sqlite3.Connection, leases: Sequence[Lease]) -> list[_Held | None]:
+    """What pages are held under each of these leases; None where it is no longer so.
 
     A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
     """
-    row: tuple[int, int, int, int] | None = db.execute(
-        "SELECT id, crawl, lane, rank FROM page WHERE id = ? AND fence = ? AND crawl = ? AND phase = 1 AND digest = ?",
-        (*_parts(lease), lease.digest),
-    ).fetchone()
-    return row
+    leased: dict[tuple[str, bytes], _Held] = {}
+    pages = [int(lease.token.split(".", 1)[0]) for lease in leases]
+    for start in range(0, len(pages), _READ_AT_ONCE):
+        some = pages[start : start + _READ_AT_ONCE]
+        for page, fence, crawl, digest, lane, rank in db.execute(_LEASED.format(",".join("?" * len(some))), some):
+            leased[token(page, fence, crawl), digest] = page, crawl, lane, rank
+    return [leased.get((lease.token, lease.digest)) for lease in leases]
 
 
-def _give_back(db: sqlite3.Connection, now: float, held: Sequence[tuple[int, int, int, int]]) -> None:
+def _give_back(db: sqlite3.Connection, now: float, held: Sequence[_Held]) -> None:
     """Leased pages become pending ahead of all others; `receives` stays, to tell that a holder failed."""
     db.executemany(
         "UPDATE page SET phase = 0, wakes_at = NULL, worker = NULL, rank = ? WHERE id = ?",
