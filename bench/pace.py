@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,11 @@ LEAST = 0.95
 CAP = 2
 """Requests that a host may have in flight: the default of a crawl."""
 
-AHEAD = {"sqlite": 1.0, "redis": 1.0, "aws": 3.0}
-"""Seconds ahead for which a worker may hold turns, by backend: what dies with it."""
+AHEAD = {"sqlite": 1.0, "redis": 1.0, "aws": 12.0}
+"""Seconds ahead for which a worker may hold turns of a host that answers well, by backend: what dies with it."""
+
+AFTERMATH = 7.0
+"""Seconds beyond those until the next kill, or until the fleet counts as steady again."""
 
 TRAVEL = 0.05
 """Seconds by which a request may seem early: the pause is the worker's, from when the answer arrived there."""
@@ -41,6 +45,7 @@ def measure(backend: str, trial: Trial) -> bool:
     SystemExit that says what is missing.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"pace-{backend}-"))
+    trial = replace(trial, apart=AHEAD[backend] + AFTERMATH)
     print(f"{trial.processes} processes on {backend}, {trial.hosts} hosts at {trial.rate:g}/s each", flush=True)
     try:
         outcome = run(BACKENDS[backend], trial, folder)
