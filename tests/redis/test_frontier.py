@@ -137,7 +137,7 @@ async def test_a_purge_that_was_cut_off_is_finished_by_the_next(redis_server: Re
     with direct(redis_server) as redis:
         assert "1:pages" in keys(redis, address)
         await state.purge("another")
-        assert keys(redis, address) == {"state"}
+        assert keys(redis, address) == {"state", "gates"}
 
 
 async def test_what_a_worker_remembers_of_a_purged_crawl_is_not_believed(redis_server: RedisServer, make: Make) -> None:

@@ -1,5 +1,6 @@
 -- Insert the pages that are absent and queue them.
 --
+-- parts    crawl, filter
 -- request  time, crawl, its number as the caller remembers it (nil: anything goes), URLs of the parents,
 --          [[index of the parent (0: a seed), priority, depth, gate, URL, reason to skip it or "", site] …]
 -- ARGV[2]  digests of the pages      ARGV[3]  digests of the parents

@@ -1,5 +1,6 @@
 -- Hand out pages whose gate opens soon: best rank first, hosts in turn, a turn at the gate with every lease.
 --
+-- parts    crawl, gate
 -- request  time, limit, crawl (nil: any), whether this claim was sent before and its answer may have been lost
 -- ARGV[2]  the holder: worker (8 bytes), number of the claim (4)
 -- returns  [MessagePack [the server's time, [[crawl, N, seconds a lease lasts] …]], the leases (LEASE)]; nil when

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -42,7 +43,7 @@ _ANSWER_SECONDS = 4.0
 _SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
 _CONNECTIONS = 8
 
-_SHARED = ("common", "crawl", "filter", "gate")
+_PARTS = re.compile(r"^-- parts +(.+)$", re.MULTILINE)
 
 _PASSING = (ConnectionError, ReadOnlyError, ClusterDownError, TryAgainError)
 _PASSING_WORDS = ("BUSY", "NOREPLICAS")
@@ -61,10 +62,19 @@ class Script(msgspec.Struct, frozen=True):
 
 @cache
 def script(name: str) -> Script:
-    """The script of that name in this folder, behind what all scripts share."""
-    folder = files("crawler.state.redis")
-    text = "\n".join((folder / f"{each}.lua").read_text("utf-8") for each in (*_SHARED, name))
+    """The script of that name in this folder, behind what all share and the parts that it says it needs.
+
+    A server runs all of the text at every call, so it is not given parts that do nothing.
+    """
+    own = _source(name)
+    named = _PARTS.search(own)
+    parts = named[1].split(", ") if named else []
+    text = "\n".join([*map(_source, ("common", *parts)), own])
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _source(name: str) -> str:
+    return (files("crawler.state.redis") / f"{name}.lua").read_text("utf-8")
 
 
 def _message(now: float | None, request: Request) -> bytes:

@@ -1,4 +1,5 @@
--- Put before every script of this folder, with crawl.lua, filter.lua and gate.lua: names of keys, the page as a string.
+-- Put before every script of this folder: names of keys, the page as a string. The parts that a script names in its
+-- head (crawl.lua, filter.lua, gate.lua) come behind it.
 --
 -- KEYS[1]  {name}:state   All other keys begin like it up to the colon: one hash tag, so one slot of a cluster.
 -- ARGV[1]  MessagePack array; its first element is the time to go by, or nil for the server's own.

@@ -3,8 +3,11 @@
 -- request  time, crawl, fields to return, false-positive rate of its filter ("": it has none), then field,
 --          value, field, value …  of the hash N:crawl
 -- returns  the values of those fields, as they are now; nil when this server has no Bloom filters
--- keys     state, crawls, N:crawl, N:filter
+-- keys     state, crawls, gates, N:crawl, N:hosts, N:filter
 
+-- A server keeps a hash of short values as a list until it has some hundred, and looks for each from the front. One
+-- value that is longer, under a name that no gate has, makes it a table from the start.
+local LONG = string.rep(" ", 65)
 local CAPACITY = 100000  -- of a filter before it grows, each time to the double: 0.4 MB at one in a million
 
 local number = number_of(request[2])
@@ -23,6 +26,9 @@ if not number then
   call("HSET", crawl, "name", request[2], unpack(request, 5))
   for _, sum in ipairs({ "discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts" }) do
     call("HSET", crawl, sum, 0)
+  end
+  for _, hash in ipairs({ key(number, "hosts"), BASE .. "gates" }) do
+    call("HSET", hash, "", LONG)
   end
   call("HSET", BASE .. "crawls", request[2], number)
 end

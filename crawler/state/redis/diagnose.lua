@@ -1,5 +1,6 @@
 -- Replace what is known of a host's health.
 --
+-- parts    gate
 -- request  time, gate, its gap, whether it is prompt (1 or 0), time until which it is down
 -- ARGV[2]  the health as leases tell it
 -- keys     gates, active, N:waiting

@@ -1,5 +1,6 @@
 -- Raise a gate, or set its own interval.
 --
+-- parts    gate
 -- request  time, gate, time before which there is no turn, why, interval (nil: as it is)
 -- keys     gates, active, N:waiting
 

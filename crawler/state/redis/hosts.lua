@@ -15,8 +15,10 @@ local scanned = call("HSCAN", key(number, "hosts"), request[3], "COUNT", AT_ONCE
 local answer = { scanned[1], exact(NOW), call("HGET", key(number, "crawl"), "interval") }
 for index = 1, #scanned[2], 2 do
   local gate = scanned[2][index]
-  answer[#answer + 1] = gate
-  answer[#answer + 1] = scanned[2][index + 1]
-  answer[#answer + 1] = call("HGET", BASE .. "gates", gate) or ""
+  if gate ~= "" then  -- which makes the hash a table
+    answer[#answer + 1] = gate
+    answer[#answer + 1] = scanned[2][index + 1]
+    answer[#answer + 1] = call("HGET", BASE .. "gates", gate) or ""
+  end
 end
 return answer

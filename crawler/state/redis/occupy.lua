@@ -1,5 +1,6 @@
 -- A request occupies a gate until a time, or no longer.
 --
+-- parts    gate
 -- request  time, gate, flight, until (0: it has ended)
 -- keys     gates, flights:GATE, active, N:waiting
 --

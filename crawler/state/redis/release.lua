@@ -1,5 +1,6 @@
 -- Give the leases of a worker back, a bounded number a call.
 --
+-- parts    crawl
 -- request  time, number of a crawl ("" to begin), cursor in its leases
 -- ARGV[2]  the worker (8 bytes)
 -- returns  [how many, number, cursor to go on with]; the number is "" at the end

@@ -1,5 +1,6 @@
 -- Make dead pages pending again, with fresh attempts.
 --
+-- parts    crawl
 -- request  time, crawl, [time from which each may be claimed …]
 -- ARGV[2]  digests of the pages
 -- returns  "1" or "0" (it was not dead), a character a page; nil when there is no such crawl

@@ -1,5 +1,6 @@
 -- End leases that are still held.
 --
+-- parts    crawl, filter
 -- request  time, [[N, fence, phase, at, reason, error, bytes, whether an attempt failed, again] …], failures kept;
 --          phase 5 (delayed) says "again at"
 -- ARGV[2]  digests of the pages

@@ -1,5 +1,6 @@
 -- Queue again what is recorded as unfinished but is neither queued, leased nor delayed: some pages a call.
 --
+-- parts    crawl
 -- request  time, crawl, cursor
 -- returns  [cursor to go on with, "0" at the end; how many were queued]; nil when there is no such crawl
 -- keys     crawls, active, N:crawl, N:pages, N:queue:*, N:open, N:waiting, N:leases, N:delayed, N:hosts

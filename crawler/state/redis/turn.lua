@@ -1,5 +1,6 @@
 -- Take one turn at a gate, however far away, and whoever occupies it.
 --
+-- parts    gate
 -- request  time, crawl, gate
 -- returns  [the server's time, start of the turn]; nil when there is no such crawl
 -- keys     crawls, gates, N:crawl
