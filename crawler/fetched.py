@@ -41,6 +41,33 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return [value.decode("latin-1").strip() for field, value in self.headers if field.lower() == name]
 
 
+class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An earlier record that a revisit record refers to (WARC 1.1 6.7).
+
+    `uri`, `date`, `record_id` and `payload_digest` are what its WARC headers say. `file` is its WARC file, relative to
+    the store; `offset` and `length` delimit its gzip member.
+    """
+
+    uri: str
+    date: str
+    record_id: str
+    payload_digest: str
+    file: str
+    offset: int
+    length: int
+
+
+class Revisit(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a page that has not changed: the record that has its body, and the page as it would have come.
+
+    Where the answer was 304, `page` is the earlier body under the earlier header fields, brought up to date by those
+    of the answer (RFC 9111 3.2); else it is the answer itself.
+    """
+
+    reference: Reference
+    page: Response
+
+
 class Link(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A link that may be followed: the URL as it goes on the wire, and its digest."""
 

@@ -17,7 +17,7 @@ from crawler.archive import folder, warc
 from crawler.archive.members import compress
 from crawler.archive.rows import PageRow, encode
 from crawler.archive.stores import Piece, Segment, Store
-from crawler.fetched import Response
+from crawler.fetched import Response, Revisit
 from crawler.model import CrawlRecord
 
 SEGMENT_SIZE = 512 * 1024 * 1024
@@ -70,10 +70,17 @@ class Archive:
         with self._lock:
             return sum(segment.size for segment in self._segments)
 
-    def record(self, response: Response) -> Location:
-        """Add a response. Compression is the work, so call it from a thread, one at a time; it does no I/O."""
-        member = compress(warc.response_record(response, self._crawl.id))
-        digest = "sha256:" + sha256(response.body).hexdigest()
+    def record(self, response: Response, revisit: Revisit | None = None) -> Location:
+        """Add a response, or a revisit record in its place; then the digest is that of the body that has not changed.
+
+        Compression is the work, so call it from a thread, one at a time; it does no I/O.
+        """
+        if revisit is None:
+            record, page = warc.response_record(response, self._crawl.id), response
+        else:
+            record, page = warc.revisit_record(response, self._crawl.id, revisit.reference), revisit.page
+        member = compress(record)
+        digest = "sha256:" + sha256(page.body).hexdigest()
         with self._lock:
             if self._segments[-1].end >= SEGMENT_SIZE:
                 self._segments.append(self._begin())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crawler.archive.disk import create_locked, make_folder, sync_folder, write_at
 from crawler.archive.folder import OPEN, PAGES, WARC, file_name, segment_of
-from crawler.archive.stores import Piece, Segment, Store, StoredFile
+from crawler.archive.stores import Piece, ReadRange, Segment, Store, StoredFile
 from crawler.archive.takeover import take_over
 from crawler.errors import StoreError, StoreUnavailable
 
@@ -98,6 +98,25 @@ class DirectoryStore:
     async def existing(self, name: str) -> AsyncIterator[Path | None]:
         path = self.path / name
         yield path if path.exists() else None
+
+    @asynccontextmanager
+    async def ranges(self) -> AsyncIterator[ReadRange]:
+        async def read(name: str, offset: int, length: int) -> bytes:
+            return await asyncio.to_thread(self._range, self.path / name, offset, length)
+
+        yield read
+
+    def _range(self, path: Path, offset: int, length: int) -> bytes:
+        for candidate in (path, path.with_name(path.name + OPEN), path):
+            try:
+                with candidate.open("rb") as file:
+                    file.seek(offset)
+                    return file.read(length)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StoreError(f"cannot read {candidate}: {error.strerror or error}") from None
+        raise StoreError(f"{path} is gone")
 
     async def drop(self, folder: str) -> None:
         await asyncio.to_thread(self._drop, self.path / folder)

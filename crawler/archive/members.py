@@ -10,7 +10,9 @@ from isal import isal_zlib
 GZIP = 31
 """wbits: deflate in a gzip wrapper, checked by its CRC."""
 
-_DAMAGED = (cast(type[Exception], isal_zlib.error), EOFError)  # the stubs declare an instance
+DAMAGED = (cast(type[Exception], isal_zlib.error), EOFError)  # the stubs declare an instance
+"""What reading a damaged member raises."""
+
 _MAGIC = b"\x1f\x8b\x08"
 _CHUNK = 16 * 1024
 _WINDOW = 1024 * 1024
@@ -52,7 +54,7 @@ def _read(file: BinaryIO, offset: int) -> Member | None:
         taken += len(chunk)
         try:
             pieces.append(inflate.decompress(chunk))
-        except _DAMAGED:
+        except DAMAGED:
             return Member(offset, taken, None)
     return Member(offset, taken - len(inflate.unused_data), b"".join(pieces))
 

@@ -31,12 +31,14 @@ BATCH = 20_000
 
 
 class MergeResult(msgspec.Struct, frozen=True):
-    """`rows` written, one a URL; row `files` read; `path` of the Parquet file; what could not be read, as sentences."""
+    """`rows` written, one a URL; row `files` read; `path` of the Parquet file; what could not be read, as sentences;
+    how many of the rows are of pages `unchanged` since an earlier crawl."""
 
     rows: int
     files: int
     path: str
     faults: tuple[str, ...] = ()
+    unchanged: int = 0
 
 
 async def merge(store: Store, crawl: CrawlRecord) -> MergeResult:
@@ -51,7 +53,8 @@ async def merge(store: Store, crawl: CrawlRecord) -> MergeResult:
             await asyncio.to_thread(rows.take, file)
         async with store.replace(name) as path:
             written = await asyncio.to_thread(rows.write, path)
-    return MergeResult(written, len(files), f"{store.address.rstrip('/')}/{name}", tuple(rows.faults))
+    path_there = f"{store.address.rstrip('/')}/{name}"
+    return MergeResult(written, len(files), path_there, tuple(rows.faults), rows.unchanged)
 
 
 class _Rows:
@@ -66,6 +69,7 @@ class _Rows:
         self._fetched = array("d")
         self._winner: dict[bytes, int] = {}
         self.faults: list[str] = []
+        self.unchanged = 0
 
     def take(self, file: StoredFile) -> None:
         """Add the rows of a file."""
@@ -110,7 +114,8 @@ class _Rows:
             batch: list[PageRow] = []
             for _, row in self._read(chosen, PageRow):
                 original = originals.get(_digest(row.digest)) if row.digest and _has_content(row) else None
-                row.duplicate_of = original if original != row.url_key else None
+                row.duplicate_of = original if original != row.url else None
+                self.unchanged += row.original_file is not None
                 batch.append(row)
                 if len(batch) == BATCH:
                     parquet.write(batch)
@@ -120,7 +125,8 @@ class _Rows:
             return written + len(batch)
 
     def _originals(self, chosen: bytearray) -> dict[bytes, str]:
-        """For each content that occurs more than once: the url_key of the page that was fetched first."""
+        """For each content that occurs more than once: the URL of the page that was fetched first; of several fetched
+        at once, the one whose url_key is the smallest, so that the answer does not depend on the files' order."""
         first: dict[bytes, int] = {}
         repeated: set[bytes] = set()
         for place, row in self._read(chosen, _Content):
@@ -131,11 +137,17 @@ class _Rows:
                     repeated.add(content)
                     if self._fetched[place] < self._fetched[rival]:
                         first[content] = place
-        names = bytearray(len(chosen))
-        for content in repeated:
-            names[first[content]] = True
+        # Those fetched at the same moment as the first are looked at once more, by their keys.
+        moments = {content: self._fetched[first[content]] for content in repeated}
         first.clear()
-        return {_digest(row.digest): row.url_key for _, row in self._read(names, _Content) if row.digest}
+        found: dict[bytes, tuple[str, str]] = {}
+        for place, row in self._read(chosen, _Content):
+            if row.digest and _has_content(row):
+                content = _digest(row.digest)
+                if moments.get(content) == self._fetched[place]:
+                    named = (row.url_key, row.url)
+                    found[content] = min(found.get(content, named), named)
+        return {content: url for content, (_, url) in found.items()}
 
     def _read(self, wanted: bytearray, kind: type[_R]) -> Iterator[tuple[int, _R]]:
         """The rows whose place is marked, with their place."""
@@ -151,14 +163,19 @@ class _Rows:
 class _Content(msgspec.Struct, gc=False):
     """The part of a row by which duplicates are found."""
 
+    url: str
     url_key: str
+    outcome: str
     status: int | None = None
     bytes: int | None = None
     digest: str | None = None
+    original_file: str | None = None
 
 
 def _has_content(row: PageRow | _Content) -> bool:
-    return row.status == 200 and bool(row.bytes)
+    """Whether a row is of a page with a body: answered with 200, or found unchanged."""
+    there = row.status == 200 or row.original_file is not None
+    return row.outcome == Ending.DONE and there and bool(row.bytes)
 
 
 def _digest(text: str) -> bytes:

@@ -15,7 +15,9 @@ SCHEMA_VERSION = 1
 class PageRow(msgspec.Struct, kw_only=True, gc=False):
     """One answer. Times are Unix seconds; `bytes` is the length of the decoded body kept.
 
-    `warc_file` is relative to the crawl's folder; `warc_offset` and `warc_length` delimit one gzip member of it.
+    `warc_file` is relative to the crawl's folder; `warc_offset` and `warc_length` delimit one gzip member of it. Where
+    that is a revisit record, `original_file` (relative to the store), `original_offset` and `original_length` say where
+    the record lies that has the body.
     """
 
     crawl_id: str
@@ -51,6 +53,9 @@ class PageRow(msgspec.Struct, kw_only=True, gc=False):
     warc_length: int | None = None
     error: str | None = None
     extra: str | None = None
+    original_file: str | None = None
+    original_offset: int | None = None
+    original_length: int | None = None
 
 
 _encoder = msgspec.json.Encoder()

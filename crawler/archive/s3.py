@@ -21,7 +21,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from crawler.archive.folder import PAGES, WARC, file_name
-from crawler.archive.stores import Piece, Segment, Store, StoredFile
+from crawler.archive.stores import Piece, ReadRange, Segment, Store, StoredFile
 from crawler.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -122,6 +122,21 @@ class S3Store:
                             raise
                         path = None
             yield path
+
+    @asynccontextmanager
+    async def ranges(self) -> AsyncIterator[ReadRange]:
+        async with self.client() as s3:
+
+            async def read(name: str, offset: int, length: int) -> bytes:
+                try:
+                    part = f"bytes={offset}-{offset + length - 1}"
+                    answer = await s3.get_object(Bucket=self.bucket, Key=self.key(name), Range=part)
+                    async with answer["Body"] as body:
+                        return await body.read()
+                except (BotoCoreError, ClientError, OSError, aiohttp.ClientError) as error:
+                    raise StoreError(f"cannot read {self.address.rstrip('/')}/{name}: {_line(error)}") from None
+
+            yield read
 
     async def drop(self, folder: str) -> None:
         with self.unavailable():

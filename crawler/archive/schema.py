@@ -1,6 +1,6 @@
 """The schema that Parquet gets: declared, so that a column of nulls has its type in every file.
 
-Columns are only ever added at the end, nullable. Imports pyarrow: only `merge` and `verify` come here.
+Columns are only ever added at the end, nullable. Imports pyarrow: no worker comes here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crawler.archive.rows import SCHEMA_VERSION, PageRow
+from crawler.errors import StoreError
+
+BATCH = 10_000
+"""Rows read at a time."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -51,6 +55,9 @@ _FIELDS: dict[str, pa.DataType] = {
     "warc_length": pa.int64(),
     "error": pa.string(),
     "extra": pa.string(),
+    "original_file": pa.string(),
+    "original_offset": pa.int64(),
+    "original_length": pa.int64(),
 }
 
 SCHEMA = pa.schema(_FIELDS, metadata={"crawler.schema_version": str(SCHEMA_VERSION)})
@@ -78,6 +85,18 @@ def _column(name: str, kind: pa.DataType, rows: Sequence[PageRow]) -> pa.Array[A
         values = [None if value is None else round(value * 1_000_000) for value in values]
     column: pa.Array[Any] = pa.array(values, kind)
     return column
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Columns of each row of a merged file, in batches of bounded memory. StoreError when it is no such file."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+                lacking = dict.fromkeys(set(columns) - set(batch.schema.names))
+                for row in batch.to_pylist():
+                    yield row | lacking
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from None
 
 
 def url_keys(path: Path) -> Iterator[str]:

@@ -7,7 +7,7 @@ errors of `crawler.errors` escapes. Many workers use one store at the same time,
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -49,6 +49,11 @@ class StoredFile(NamedTuple):
     live: bool
 
 
+ReadRange = Callable[[str, int, int], Awaitable[bytes]]
+"""Reads a file, named relative to the store, from an offset on: so many bytes, or fewer at its end. A WARC file is
+found under its final name also while it is open. StoreError: there is no such file, or it may not be read."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """A directory or a bucket. `appends`: a segment takes many writes; else it takes one, and each costs money."""
@@ -82,6 +87,10 @@ class Store(Protocol):
 
     def read(self, folder: str, names: Sequence[str]) -> AsyncIterator[StoredFile]:
         """The files in the order asked for; each path is good until the next one is taken. StoreError: one is gone."""
+        ...
+
+    def ranges(self) -> AbstractAsyncContextManager[ReadRange]:
+        """To read parts of files, many times: connections stay open as long as the context."""
         ...
 
     def replace(self, name: str) -> AbstractAsyncContextManager[Path]:

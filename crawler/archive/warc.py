@@ -1,4 +1,5 @@
-"""Writing WARC 1.1 (ISO 28500:2017): a warcinfo record, then responses, each a gzip member of its own (annex D).
+"""Writing WARC 1.1 (ISO 28500:2017): a warcinfo record, then responses and revisits, each a gzip member of its own
+(annex D).
 
 There are no request records: every request of a crawl is the same but for its target, which the response names (and
 for cookies, which are secrets); the user agent, the only header of interest, is in the warcinfo. Leaving them out saves
@@ -18,7 +19,10 @@ from collections.abc import Mapping
 from hashlib import sha1
 
 from crawler import __version__
-from crawler.fetched import Response
+from crawler.fetched import Reference, Response
+
+IDENTICAL_PAYLOAD_DIGEST = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+SERVER_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 _UNFIT = re.compile(r"[^\x21-\x7e]")
 _BREAKS = re.compile(rb"[\r\n\x00]")
@@ -43,26 +47,48 @@ def warcinfo(file_name: str, fields: Mapping[str, str], at: float) -> bytes:
 
 def response_record(response: Response, crawl: str) -> bytes:
     """A response record. Its id is the same for the same capture: crawl, URL and time of the answer make it."""
+    fields = {"WARC-Truncated": target_uri(response.truncated)} if response.truncated else {}
+    return _record("response", response, crawl, response.stored, sha1_digest(response.stored), fields)
+
+
+def revisit_record(response: Response, crawl: str, reference: Reference) -> bytes:
+    """A revisit record (WARC 1.1 6.7): an answer whose payload is that of an earlier record. It has the answer's
+    header fields and no payload; its payload digest is the earlier record's."""
+    not_modified = response.status == 304
+    fields = {
+        "WARC-Profile": SERVER_NOT_MODIFIED if not_modified else IDENTICAL_PAYLOAD_DIGEST,
+        "WARC-Refers-To": reference.record_id,
+        "WARC-Refers-To-Target-URI": reference.uri,
+        "WARC-Refers-To-Date": reference.date,
+    }
+    if not not_modified:
+        # What was received was left out on purpose (WARC 1.1 6.7.2).
+        fields["WARC-Truncated"] = "length"
+    return _record("revisit", response, crawl, b"", reference.payload_digest, fields)
+
+
+def _record(
+    kind: str, response: Response, crawl: str, payload: bytes, payload_digest: str, fields: Mapping[str, str]
+) -> bytes:
     http = http_head(response)
     uri = target_uri(response.url)
     block_digest = sha1(http, usedforsecurity=False)
-    block_digest.update(response.stored)
+    block_digest.update(payload)
     optional = f"WARC-IP-Address: {target_uri(response.ip)}\r\n" if response.ip else ""
-    if response.truncated:
-        optional += f"WARC-Truncated: {target_uri(response.truncated)}\r\n"
+    optional += "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
     head = (
         "WARC/1.1\r\n"
-        "WARC-Type: response\r\n"
+        f"WARC-Type: {kind}\r\n"
         f"WARC-Record-ID: <urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{uri} {response.fetched_at!r} {crawl}')}>\r\n"
         f"WARC-Date: {warc_date(response.fetched_at)}\r\n"
         f"WARC-Target-URI: {uri}\r\n"
         f"{optional}"
         f"WARC-Block-Digest: sha1:{b32encode(block_digest.digest()).decode()}\r\n"
-        f"WARC-Payload-Digest: {sha1_digest(response.stored)}\r\n"
+        f"WARC-Payload-Digest: {payload_digest}\r\n"
         "Content-Type: application/http; msgtype=response\r\n"
-        f"Content-Length: {len(http) + len(response.stored)}\r\n\r\n"
+        f"Content-Length: {len(http) + len(payload)}\r\n\r\n"
     )
-    return b"".join((head.encode("ascii"), http, response.stored, b"\r\n\r\n"))
+    return b"".join((head.encode("ascii"), http, payload, b"\r\n\r\n"))
 
 
 def http_head(response: Response) -> bytes:
