@@ -39,6 +39,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_pages_per_host: a host is what `pace_by` counts as one. in_flight_per_host: requests at one host at a time, over
     the whole fleet; not kept at a rate of 0. boost: regular expression and number of places by which a page whose URL
     matches comes earlier (-5 to 5; several add up). sessions: cookies are kept, and shared by the fleet.
+    from_crawl: id of an earlier crawl on the same state and store, whose pages are asked for only if they changed.
     """
 
     rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
@@ -62,6 +63,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease: Annotated[float, msgspec.Meta(ge=5, le=12 * 3600)] | None = None
     max_attempts: Count = 4
     dedup: Dedup = "exact"
+    from_crawl: str | None = None
 
     @property
     def interval(self) -> float:

@@ -20,6 +20,7 @@ from crawler.model import CrawlRecord, Lease, Verdict, dead
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.patience import patiently
+from crawler.revisit import Revisits
 from crawler.robots_keeper import RobotsKeeper
 from crawler.sessions import Sessions
 from crawler.settle import Ledgers
@@ -36,10 +37,16 @@ class Context:
     """One crawl in one worker."""
 
     def __init__(
-        self, record: CrawlRecord, visitor: Visitor, ledgers: Ledgers, robots: RobotsKeeper, fetcher: Fetcher
+        self,
+        record: CrawlRecord,
+        visitor: Visitor,
+        ledgers: Ledgers,
+        robots: RobotsKeeper,
+        fetcher: Fetcher,
+        revisits: Revisits | None,
     ) -> None:
         self.record, self.visitor, self.ledgers = record, visitor, ledgers
-        self.robots, self.fetcher = robots, fetcher
+        self.robots, self.fetcher, self.revisits = robots, fetcher, revisits
         self.read_at = time.monotonic()
 
 
@@ -98,6 +105,8 @@ class Contexts:
         for context in every:
             await context.robots.close()
             await context.fetcher.close()
+            if context.revisits is not None:
+                await context.revisits.close()
 
     async def _read(self, crawl: str, old: Context | None) -> Context:
         """Read the crawl's record; make a context, or follow amended settings with the archive kept open."""
@@ -114,6 +123,10 @@ class Contexts:
         settings = record.settings
         # What may fail comes before what would have to be closed then.
         archive = old.ledgers.archive if old else await Archive.open(self._store_of(record), record, self._worker)
+        if old is not None and old.record.settings.from_crawl == settings.from_crawl:
+            revisits = old.revisits
+        else:
+            revisits = await self._revisits(record)
         fetcher = Fetcher(
             user_agent=settings.user_agent,
             contact=settings.contact,
@@ -143,6 +156,7 @@ class Contexts:
             self._hosts,
             self._flights,
             chains,
+            revisits,
             pause,
         )
         if old is not None:
@@ -151,8 +165,19 @@ class Contexts:
             self._retired.append(old)
         else:
             ledgers = Ledgers(crawl, archive, discoverer)
-        context = self._contexts[crawl] = Context(record, visitor, ledgers, robots, fetcher)
+        context = self._contexts[crawl] = Context(record, visitor, ledgers, robots, fetcher, revisits)
         return context
+
+    async def _revisits(self, record: CrawlRecord) -> Revisits | None:
+        """What the crawl's earlier crawl knows; None without one, or when it is there no more."""
+        wanted = record.settings.from_crawl
+        if wanted is None:
+            return None
+        earlier = next((crawl for crawl in await self._state.crawls() if crawl.id == wanted), None)
+        if earlier is None:
+            log.warning("every page is fetched as if new: crawl %s is not on this state any more", wanted)
+            return None
+        return await Revisits.open(self._store_of(record), earlier, record.settings.max_body)
 
     def _store_of(self, record: CrawlRecord) -> Store:
         address = self._store or record.store or self._state.home

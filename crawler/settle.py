@@ -23,7 +23,7 @@ from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
 from crawler.discover import Discoverer
 from crawler.errors import UsageError
-from crawler.fetched import Response
+from crawler.fetched import Response, Revisit
 from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, done
 from crawler.patience import patiently
 from crawler.state.port import CrawlState
@@ -132,7 +132,7 @@ class Settler:
 
     async def _write(self, ledgers: Ledgers, visits: Sequence[Visit]) -> None:
         """Records, links and rows of a batch of finished visits."""
-        answered = [visit.response for visit in visits if visit.response is not None]
+        answered = [(visit.response, visit.revisit) for visit in visits if visit.response is not None]
         if answered:
             stored = iter(await patiently(lambda: asyncio.to_thread(store, ledgers.archive, answered)))
         else:
@@ -198,9 +198,9 @@ def _distinct(pages: Sequence[Page]) -> list[list[Page]]:
     return calls
 
 
-def store(archive: Archive, responses: Sequence[Response]) -> list[Location]:
+def store(archive: Archive, answers: Sequence[tuple[Response, Revisit | None]]) -> list[Location]:
     """Append records to the open segment; compression is the work, so it runs in a thread."""
-    return [archive.record(response) for response in responses]
+    return [archive.record(response, revisit) for response, revisit in answers]
 
 
 def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow:
@@ -226,13 +226,17 @@ def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow
         return row
     row.fetched_at = response.fetched_at
     row.elapsed_ms = round(response.elapsed * 1000)
-    row.content_type = response.header(b"content-type")
-    row.bytes = len(response.body)
-    row.truncated = bool(response.truncated)
+    page = visit.revisit.page if visit.revisit is not None else response
+    row.content_type = page.header(b"content-type")
+    row.bytes = len(page.body)
+    row.truncated = bool(page.truncated)
     row.digest = location.digest
-    row.etag = response.header(b"etag")
-    row.last_modified = response.header(b"last-modified")
+    row.etag = page.header(b"etag")
+    row.last_modified = page.header(b"last-modified")
     row.warc_file, row.warc_offset, row.warc_length = location.warc_file, location.warc_offset, location.warc_length
+    if visit.revisit is not None:
+        original = visit.revisit.reference
+        row.original_file, row.original_offset, row.original_length = original.file, original.offset, original.length
     if parsed is not None:
         row.charset, row.title, row.lang = parsed.charset, parsed.title, parsed.lang
         row.canonical_url, row.noindex = parsed.canonical_url, parsed.noindex

@@ -20,7 +20,7 @@ from crawler.config import CrawlSettings
 from crawler.discover import Discoverer
 from crawler.errors import FailureKind, FetchFailure
 from crawler.fetch import Fetcher
-from crawler.fetched import ParsedPage, Response
+from crawler.fetched import ParsedPage, Response, Revisit
 from crawler.flights import Flights
 from crawler.gate import void
 from crawler.hosts import AtHost, Hosts
@@ -28,6 +28,7 @@ from crawler.model import HOST_DOWN, Ending, Lease, Verdict, Why, dead, defer, d
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.redirect import REDIRECTS, redirect_target
+from crawler.revisit import UNSURE, Revisits
 from crawler.robots_fact import Unreachable
 from crawler.robots_keeper import RobotsKeeper
 from crawler.sniff import is_html
@@ -52,12 +53,13 @@ ADVANCE = 1.0
 
 
 class Visit(msgspec.Struct, kw_only=True, gc=False):
-    """What became of one lease. `response` is set when it is to be archived. `redirect_to` is for the page's row;
-    `onward` is a page that a redirect led to, to be added."""
+    """What became of one lease. `response` is set when it is to be archived; with `revisit`, as a record that refers to
+    an earlier one. `redirect_to` is for the page's row; `onward` is a page that a redirect led to, to be added."""
 
     lease: Lease
     verdict: Verdict
     response: Response | None = None
+    revisit: Revisit | None = None
     parsed: ParsedPage | None = None
     redirect_to: str | None = None
     onward: str | None = None
@@ -65,13 +67,15 @@ class Visit(msgspec.Struct, kw_only=True, gc=False):
 
 
 class _Hop(msgspec.Struct, frozen=True, gc=False):
-    """One request of a page: its URL and gate, the turn taken for it, when, and whether it came with the lease."""
+    """One request of a page: its URL and gate, the turn taken for it, when, and whether it came with the lease; the
+    fields that make it conditional."""
 
     url: str
     gate: str
     start: float
     taken_at: float
     claimed: bool = False
+    conditions: tuple[tuple[str, str], ...] = ()
 
 
 class Visitor:
@@ -89,12 +93,13 @@ class Visitor:
         hosts: Hosts,
         flights: Flights,
         chains: Chains,
+        revisits: Revisits | None,
         pause: Callable[[float], Awaitable[bool]],
     ) -> None:
         self._state, self._crawl, self._settings = state, crawl, settings
         self._fetcher, self._robots, self._discoverer, self._parser = fetcher, robots, discoverer, parser
         self._hosts, self._flights, self._chains = hosts, flights, chains
-        self._pause = pause
+        self._revisits, self._pause = revisits, pause
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._cap = settings.in_flight_per_host if settings.rate else 0
 
@@ -116,18 +121,38 @@ class Visitor:
             claimed, taken_at, start = False, time.time(), await self._state.turn(self._crawl, lease.gate)
         try:
             chain = await self._chains.begin(lease)
-            answer = await self._request(lease, chain, _Hop(lease.url, lease.gate, start, taken_at, claimed))
+            answer, revisit = await self._asked(lease, chain, _Hop(lease.url, lease.gate, start, taken_at, claimed))
             while isinstance(answer, Response) and (target := await self._back(chain, answer)):
                 there = urls.gate_name(urls.hostname(target), self._settings.pace_by)
                 await self._wait_asked(there, answer)
                 start = await self._state.turn(self._crawl, there)
                 answer = await self._request(lease, chain, _Hop(target, there, start, time.time()))
+            if self._revisits is not None and revisit is None and isinstance(answer, Response):
+                revisit = await self._revisits.same(lease.url, answer)
         except FetchFailure as failure:
             return Visit(lease=lease, verdict=await self._failed(lease, host, failure))
         if isinstance(answer, Verdict):
             return Visit(lease=lease, verdict=answer)
         await host.answered(answer, self._settings.interval)
-        return await self._answered(lease, host, chain, answer)
+        return await self._answered(lease, host, chain, answer, revisit)
+
+    async def _asked(self, lease: Lease, chain: Chain, hop: _Hop) -> tuple[Response | Verdict, Revisit | None]:
+        """A page's first request, conditional where an earlier crawl knows the page. Raises FetchFailure.
+
+        Only the first attempt is: a server that stumbles over conditions is not to stumble again.
+        """
+        conditions = self._revisits.conditions(lease.url) if self._revisits is not None and lease.attempt == 1 else ()
+        if self._revisits is None or not conditions:
+            return await self._request(lease, chain, hop), None
+        answer = await self._request(lease, chain, msgspec.structs.replace(hop, conditions=conditions))
+        if not isinstance(answer, Response) or answer.status not in UNSURE:
+            return answer, None
+        revisit = await self._revisits.not_modified(lease.url, answer)
+        if revisit is None:
+            chain.answers.clear()
+            start = await self._state.turn(self._crawl, lease.gate)
+            answer = await self._request(lease, chain, _Hop(lease.url, lease.gate, start, time.time()))
+        return answer, revisit
 
     async def _request(self, lease: Lease, chain: Chain, hop: _Hop) -> Response | Verdict:
         """One request of a page when its turn has come; or why it is not made now. Raises FetchFailure."""
@@ -146,7 +171,7 @@ class Visitor:
                 elif hop.claimed and now - hop.taken_at > ADVANCE and (at := await self._state.upheld(lease)) > now:
                     return defer(at)
                 async with self._flights.request(hop.gate, lease.interval):
-                    response = await self._fetcher.get(hop.url, chain.headers(hop.url))
+                    response = await self._fetcher.get(hop.url, (*chain.headers(hop.url), *hop.conditions))
             await self._chains.read(chain, response)
             return response
 
@@ -207,7 +232,9 @@ class Visitor:
             at = time.time() + retry.backoff(kind, lease.attempt, jitter=random.random())  # noqa: S311 - no secret
         return try_again(at, kind, error)
 
-    async def _answered(self, lease: Lease, host: AtHost, chain: Chain, response: Response) -> Visit:
+    async def _answered(
+        self, lease: Lease, host: AtHost, chain: Chain, response: Response, revisit: Revisit | None
+    ) -> Visit:
         status = response.status
         if status == 429 or status >= 500:
             return Visit(lease=lease, verdict=await self._turned_away(lease, host, response), status=status)
@@ -216,17 +243,18 @@ class Visitor:
             return Visit(lease=lease, verdict=verdict, status=status)
         if status in REDIRECTS:
             return await self._redirected(lease, chain, response)
-        visit = Visit(lease=lease, verdict=done(), response=response, status=status)
+        visit = Visit(lease=lease, verdict=done(), response=response, revisit=revisit, status=status)
         if response.url != lease.url:
             visit.redirect_to = response.url
+        page = revisit.page if revisit is not None else response
         if lease.receives > PARSE_DELIVERIES:
             visit.verdict = _crash(lease)
-        elif 200 <= status < 300 and response.decoded:
-            content_type = response.header(b"content-type")
-            if is_html(content_type, response.body):
-                x_robots = response.header_all(b"x-robots-tag")
+        elif 200 <= page.status < 300 and page.decoded:
+            content_type = page.header(b"content-type")
+            if is_html(content_type, page.body):
+                x_robots = page.header_all(b"x-robots-tag")
                 visit.parsed = await self._parser.parse(
-                    response.url, content_type, response.body, x_robots, self._settings.product_token
+                    page.url, content_type, page.body, x_robots, self._settings.product_token
                 )
                 if visit.parsed.failed == "crash":
                     # Perhaps the page, perhaps the machine: an attempt. The last one is stored, without links.

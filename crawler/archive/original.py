@@ -26,6 +26,7 @@ class Original(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[tuple[bytes, bytes], ...]
     stored: bytes
     body: bytes
+    decoded: bool
 
 
 def read_original(member: bytes, known: Known, url: str) -> Original | None:
@@ -58,7 +59,7 @@ def read_original(member: bytes, known: Known, url: str) -> Original | None:
         offset=known.offset,
         length=known.length,
     )
-    return Original(reference, headers, stored, body)
+    return Original(reference, headers, stored, body, decoder.decoded)
 
 
 def _values(headers: tuple[tuple[bytes, bytes], ...], wanted: bytes) -> list[str]:
