@@ -48,6 +48,7 @@ class AwsBackend:
         Difference.DUPLICATE_LEASE: "SQS delivers at least once, and a page sent again has two messages",
         Difference.PARTIAL_CLAIM: "SQS answers what it finds, in no order; only the lanes are in order",
         Difference.APPROXIMATE_COUNTS: "counters and queue depths are sums that a crash can leave behind",
+        Difference.DELAYED: "a message that is delayed cannot be called back",
         Difference.NO_RELEASE: "whose messages are in flight only SQS knows, and it does not tell",
     }
 

@@ -35,6 +35,8 @@ class Difference(StrEnum):
     """A claim may answer fewer pages than are claimable (the suite then claims again), and in no order but priority."""
     APPROXIMATE_COUNTS = "approximate-counts"
     """`counts` may lag behind and says `exact=False`; `hosts` may be 0."""
+    DELAYED = "delayed"
+    """A page whose turn is far is out of reach until then: limits and hosts that are down meet it when it comes."""
     NO_RELEASE = "no-release"
     """`release` answers 0; the leases expire."""
 

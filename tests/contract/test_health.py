@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from crawler.model import HOST_DOWN, WELL, Health, Lease, Settled, Why, dead, done
+from crawler.model import HOST_DOWN, WELL, Health, Lease, Priority, Settled, Why, dead, done
 from tests.contract.backends import Backend, Difference, needs
 from tests.contract.words import CRAWL, hosts, lines, new_crawl, page, pages, take, take_one
 
@@ -126,6 +126,8 @@ async def test_an_error_of_any_characters_is_written(backend: Backend, error: st
 
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 async def test_the_pages_of_a_host_that_is_down_come_at_once_to_be_given_up(backend: Backend, rate: float) -> None:
+    if rate:
+        needs(backend, Difference.DELAYED)
     state = await backend.open()
     await new_crawl(state, backend, rate=rate)
     await state.add(CRAWL, pages(6) + pages(1, "b.example"))
@@ -148,6 +150,7 @@ async def test_the_pages_of_a_host_that_is_down_come_at_once_to_be_given_up(back
 
 
 async def test_pages_that_are_given_up_take_no_turn(backend: Backend) -> None:
+    needs(backend, Difference.DELAYED)
     state = await backend.open()
     await new_crawl(state, backend, rate=0.1)
     await state.add(CRAWL, pages(3))
@@ -168,6 +171,21 @@ async def test_a_host_is_tried_again_when_it_is_down_no_more(backend: Backend) -
     (lease,) = await take(state, 1)
     assert (lease.limit, lease.health.failures) == ("", 9)
     assert (await hosts(state))["a.example"].why is not Why.DOWN
+
+
+async def test_hosts_that_are_down_no_more_hide_none_that_need_not_wait(backend: Backend) -> None:
+    needs(backend, Difference.PARTIAL_CLAIM)
+    state = await backend.open()
+    await new_crawl(state, backend, rate=1.0)
+    for number in range(20):
+        host = f"h{number}.example"
+        await state.add(CRAWL, pages(3, host, priority=Priority.HIGH))
+        await state.hold(host, until=backend.now() + 900)
+        await state.diagnose(host, Health(down_until=backend.now() + 60))
+    assert limits(await state.claim(30)) == [HOST_DOWN] * 30
+    await backend.advance(61)
+    await state.add(CRAWL, pages(1, "late.example", priority=Priority.LOW))
+    assert [lease.gate for lease in await state.claim(2)] == ["late.example"]
 
 
 async def test_a_host_that_is_well_again_before_its_time_is_no_more_given_up(backend: Backend) -> None:

@@ -15,20 +15,21 @@ from collections.abc import Callable
 
 import msgspec
 
+from crawler.errors import StateUnavailable
 from crawler.state.aws.client import together
 from crawler.state.aws.queue import BATCH, Queues, Received
 
 REST = 3.0
-"""Seconds for which a lane that was found empty is not asked again, unless something was sent to it from here; twice
-as long each time."""
+"""Seconds for which a lane that was found empty is not asked again, unless something was sent to it from here; three
+times as long each time."""
 
-LONGEST_REST = 10.0
+LONGEST_REST = 20.0
 """Seconds, times the number of workers: so often somebody of the fleet asks a lane that is always empty."""
 
 POLL = 2
 """Seconds of a poll when no lane had anything. A claim waits no longer, and a stop waits for it."""
 
-QUIET = 3
+QUIET = 2
 """Polls in a row that found nothing, after which they become long."""
 
 LONG_POLL = 20
@@ -39,7 +40,7 @@ GRASP = 10
 (a stop does not) comes back soon."""
 
 PROMPT = 0.5
-"""Seconds within which a long poll that brings something shows that the lane had not been empty."""
+"""Seconds within which long polls that bring ten, two in a row, show that the lane is not empty any more."""
 
 WIDEST = 8
 """Receives side by side."""
@@ -65,8 +66,9 @@ class Lanes:
     def __init__(self, queues: Queues, fleet_size: Callable[[], int]) -> None:
         self._queues, self._fleet_size = queues, fleet_size
         self._lanes = [Lane(number) for number in queues.distinct]
-        self._claims = self._quiet = 0
+        self._claims = self._quiet = self._prompt = 0
         self._polling: asyncio.Task[list[Received]] | None = None
+        self._elsewhere = False
 
     def wake(self, number: int) -> None:
         """Something was sent to this lane."""
@@ -80,24 +82,18 @@ class Lanes:
         A poll may bring a few more than asked for: they are not worth a request of their own.
         """
         self._claims += 1
-        received: list[Received] = []
+        received = await self._polled() if self._polling is not None and self._polling.done() else []
+        elsewhere, self._elsewhere = self._elsewhere, False
         for lane in self._order():
+            normal, before = lane.number == self._queues.lane(NORMAL), len(received)
+            if normal and (self._polling is not None or (self._quiet and not elsewhere)):
+                continue  # polls tell what comes
             # A few pages more are not worth a request of their own: the next claim takes ten at its price.
-            while self._awake(lane) and (not received or limit - len(received) >= BATCH):
+            while time.monotonic() >= lane.rests_until and (not received or limit - len(received) >= BATCH):
                 received += await self._wave(lane, limit - len(received))
-        if received:
-            self._quiet = 0
-            return received
-        return await self._poll(limit, min(wait, POLL))
-
-    def _awake(self, lane: Lane) -> bool:
-        # In quiet times the long poll tells what comes to the normal lane.
-        polled = lane.number == self._queues.lane(NORMAL) and self._long
-        return time.monotonic() >= lane.rests_until and not polled
-
-    @property
-    def _long(self) -> bool:
-        return self._polling is not None or (self._quiet >= QUIET and LONG_POLL > POLL)
+            if len(received) > before:
+                self._quiet, self._elsewhere = (0, self._elsewhere) if normal else (self._quiet, True)
+        return received or await self._poll(limit, min(wait, POLL))
 
     def _order(self) -> list[Lane]:
         """All lanes, best first; in turn each lower lane is put first for one claim in SHARE."""
@@ -116,23 +112,20 @@ class Lanes:
             lane.width = min(lane.width * 2, WIDEST)
         else:
             lane.width = 1
-        lane.rest = 0.0 if received else min(max(REST, lane.rest * 2), LONGEST_REST * self._fleet_size())
+        lane.rest = 0.0 if received else min(max(REST, lane.rest * 3), LONGEST_REST * self._fleet_size())
         lane.rests_until = time.monotonic() + lane.rest
         return received
 
     async def _poll(self, limit: int, wait: float) -> list[Received]:
-        """Wait for the normal lane."""
-        if self._long:
+        """Wait for the normal lane: in a poll of its own, or a while for the long one, which does not end with a claim
+        that something else ends sooner."""
+        if LONG_POLL > POLL and (self._polling or self._quiet >= QUIET or wait < POLL):
             return await self._long_poll(wait)
-        whole = math.floor(wait)
-        if whole < POLL:
-            # Something else is due sooner: a poll so short would find nothing too often.
-            await asyncio.sleep(wait)
-            return []
-        received = await self._queues.receive(self._queues.lane(NORMAL), min(limit, BATCH), whole)
-        self._quiet = 0 if received else self._quiet + 1
-        if received:
-            self.wake(NORMAL)
+        received = await self._queues.receive(self._queues.lane(NORMAL), min(limit, BATCH), math.floor(wait))
+        if len(received) == BATCH:
+            self._quiet = 0
+        elif not received:
+            self._quiet += 1
         return received
 
     async def _long_poll(self, wait: float) -> list[Received]:
@@ -141,12 +134,17 @@ class Lanes:
             self._polling = asyncio.create_task(self._queues.poll(self._queues.lane(NORMAL), LONG_POLL, GRASP))
             self._began = time.monotonic()
         await asyncio.wait({self._polling}, timeout=wait)
-        if not self._polling.done():
-            return []
+        return await self._polled() if self._polling.done() else []
+
+    async def _polled(self) -> list[Received]:
+        """What the long poll brought, as far as it is still ours."""
+        assert self._polling is not None
         polled, self._polling = self._polling, None
-        received = await self._queues.grip(polled.result())
-        if received and time.monotonic() - self._began < PROMPT:
-            self._quiet = 0
+        received = await self._queues.grip(await polled)
+        full = len(received) == BATCH and time.monotonic() - self._began < PROMPT
+        self._prompt = self._prompt + 1 if full else 0
+        if self._prompt > 1:
+            self._quiet = self._prompt = 0
             self.wake(NORMAL)
         return received
 
@@ -155,9 +153,7 @@ class Lanes:
         if self._polling is None:
             return []
         polled, self._polling = self._polling, None
-        if polled.done():
-            return [] if polled.exception() else polled.result()
-        polled.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await polled
+        polled.cancel()  # in vain for one that has ended
+        with contextlib.suppress(asyncio.CancelledError, StateUnavailable):
+            return await polled
         return []

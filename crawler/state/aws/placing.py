@@ -56,6 +56,9 @@ OVERDUE = 900.0
 REMEMBERED = 50_000
 """Lines in memory."""
 
+AHEAD = " ahead"
+"""What is remembered of a line's pages of high priority is remembered under its name with this."""
+
 Placed = list[tuple[Message, float]]
 """Pages that are to go on the queue, each with the time (Unix seconds) at which it is to come off; 0: at once."""
 
@@ -68,7 +71,7 @@ class Placing:
     ) -> None:
         self._queues, self._gates, self._limits, self._lines, self._clock = queues, gates, limits, lines, clock
         scale = min(1.0, queues.lease / LEASE)
-        self.soon, self._together, self._early = SOON * scale, TOGETHER * scale, EARLY * scale
+        self._soon, self._together, self._early = SOON * scale, TOGETHER * scale, EARLY * scale
         self._sent: OrderedDict[str, int] = OrderedDict()
 
     async def place(self, pages: Sequence[Message], *, again: bool = False) -> Placed:
@@ -89,28 +92,49 @@ class Placing:
             return [(page, 0.0) for page in pages]  # handed out with the limit, without a turn
         placed = [(page, page.not_before) for page in pages if page.not_before > now]
         waiting = [page for page in pages if page.not_before <= now]
-        first = [page for page in waiting if again or page.priority <= Priority.HIGH]
-        ordinary = [page for page in waiting if not (again or page.priority <= Priority.HIGH)]
         if not again:
-            placed += self._at_once(name, first)
-            placed += self._at_once(name, ordinary, self._lines.seen(name))
-        for some, behind in ((first, False), (ordinary, True)):
-            if some:
-                placed += await self._booked(name, some, behind)
+            placed += self._ahead(name, waiting)
+            placed += self._at_once(name, waiting)
+        if waiting:
+            placed += await self._booked(name, waiting, behind=not again)
         end = self._limits.end(pages[0].crawl)
         return [(page, min(at, end)) for page, at in placed]
 
-    def _at_once(self, name: str, pages: list[Message], line: Line | None = None) -> Placed:
-        """Take those of the pages whose turn is near, behind what is known of the line."""
-        opens, step = self.outlook(pages[0]) if pages else (0, 0)
-        start = max(opens, self._sent.pop(name, 0), line.booked if line else 0)
-        near = micros(self._clock() + self.soon) - start
-        fit = 0 if near < 0 or (line and not line.empty) else near // step + 1 if step else len(pages)
+    def _ahead(self, name: str, pages: list[Message]) -> Placed:
+        """Take those of high priority, ahead of all that is booked: who meets them gives way."""
+        high = [page for page in pages if page.priority <= Priority.HIGH]
+        if not high:
+            return []
+        opens, step = self.outlook(high[0])
+        start = max(opens, self._sent.get(name + AHEAD, 0))
+        high = high[: self._fit(start, step, FAR, len(high))]
+        pages[:] = [page for page in pages if page not in high]
+        self._note(name + AHEAD, start + len(high) * step)
+        return self.spread(high, start, step)
+
+    def _at_once(self, name: str, pages: list[Message]) -> Placed:
+        """Take those whose turn is near, behind what is known of the line."""
+        if not pages:
+            return []
+        line = self._lines.seen(name)
+        opens, step = self.outlook(pages[0])
+        start = max(opens, self._sent.get(name, 0), line.booked)
+        fit = self._fit(start, step, self._soon, len(pages)) if line.empty else 0
         taken, pages[:] = pages[:fit], pages[fit:]
-        self._sent[name] = start + len(taken) * step
+        self._note(name, start + fit * step)
+        return [(page, 0.0) for page in taken]
+
+    def _fit(self, start: int, step: int, ahead: float, most: int) -> int:
+        """How many turns from a start on lie at most so many seconds ahead."""
+        left = micros(self._clock() + ahead) - start
+        return 0 if left < 0 else min(most, left // step + 1) if step else most
+
+    def _note(self, name: str, until: int) -> None:
+        """Remember until when this process sent pages for turns that it did not book."""
+        self._sent[name] = until
+        self._sent.move_to_end(name)
         if len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
-        return [(page, 0.0) for page in taken]
 
     async def _booked(self, name: str, pages: list[Message], behind: bool) -> Placed:
         """Book turns on the queue for as many as will do; the others go to the backlog."""
@@ -118,15 +142,14 @@ class Placing:
         apart = math.ceil(step * SPARE)
         if behind:
             await self._lines.look(name)
-        opens = max(opens, self._sent.get(name, 0)) if behind else opens
+            opens = max(opens, self._sent.get(name, 0))
         latest = micros(self._clock() + FAR)
         start, fit = await self._lines.book(name, opens, apart, len(pages), latest, behind=behind)
         if fit < len(pages):
             most = max(1, min(LARGEST, int(micros(WINDOW) // step))) if step else LARGEST
             line = await self._lines.append(name, list(cut(pages[fit:], most)))
             if not line.feeder or line.due < micros(self._clock() - OVERDUE):
-                at = self.wake(pages[0], line.booked)
-                page = pages[0]
+                page, at = pages[0], self.wake(pages[0], line.booked)
                 await self.start(name, Feed.new(page.crawl, page.run, page.gate, self._clock()), line, at)
         return self.spread(pages[:fit], start, apart)
 

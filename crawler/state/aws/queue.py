@@ -77,6 +77,7 @@ class Queues:
     ) -> None:
         self._aws, self._urls, self.lease, self._clock = aws, list(urls), lease, clock
         self._dead_letters = dead_letters
+        self._depth: tuple[Depth, float] = (Depth(), 0.0)
         self.distinct = [lane for lane, url in enumerate(urls) if url not in urls[:lane]]
 
     @classmethod
@@ -103,6 +104,7 @@ class Queues:
 
     async def send(self, outgoing: Sequence[Outgoing]) -> list[Outgoing]:
         """Put messages on their lanes. Answers those that SQS refuses for good; all others are on the queue."""
+        self._depth = Depth(), 0.0
         refused: list[Outgoing] = []
         lanes: dict[int, list[Outgoing]] = defaultdict(list)
         for message in outgoing:
@@ -152,6 +154,8 @@ class Queues:
                 AttributeNames=["ApproximateReceiveCount"],
             )
         )
+        if answer.get("Messages"):
+            self._depth = Depth(), 0.0
         return [
             Received(
                 message["MessageId"],
@@ -165,6 +169,8 @@ class Queues:
 
     async def delete(self, receipts: Sequence[str]) -> None:
         """Take messages off their queues. One whose handle is stale is somebody else's by now and stays."""
+
+        self._depth = Depth(), 0.0
 
         async def delete(lane: int, handles: list[str]) -> list[str]:
             entries: list[Any] = [{"Id": str(i), "ReceiptHandle": handle} for i, handle in enumerate(handles)]
@@ -182,6 +188,7 @@ class Queues:
 
     async def change(self, receipts: Sequence[str], seconds: int) -> dict[str, str]:
         """Set what is left of messages' visibility timeout. Answers codes of refusal by receipt."""
+        self._depth = Depth(), 0.0
         codes: dict[str, str] = {}
 
         async def change(lane: int, handles: list[str]) -> None:
@@ -207,12 +214,18 @@ class Queues:
         await together([change(lane, batch) for lane, batch in self._batches(receipts)])
         return codes
 
-    async def depth(self) -> Depth:
-        """Messages on all lanes. AWS is late by seconds, at times by a minute."""
+    async def depth(self, fresh: float = 0.0) -> Depth:
+        """Messages on all lanes, as AWS said at most `fresh` seconds ago if nothing was done from here since. AWS
+        itself is late by seconds, at times by a minute."""
+        depth, seen_at = self._depth
+        if depth.total and 0 <= self._clock() - seen_at < fresh:
+            return depth
         names: list[Any] = ["", "NotVisible", "Delayed"]
         wanted: list[Any] = [f"ApproximateNumberOfMessages{name}" for name in names]
         answers = await together([self._attributes(lane, wanted) for lane in self.distinct])
-        return Depth(*(sum(int(answer.get(name, 0)) for answer in answers) for name in wanted))
+        depth = Depth(*(sum(int(answer.get(name, 0)) for answer in answers) for name in wanted))
+        self._depth = depth, self._clock()
+        return depth
 
     async def _attributes(self, lane: int, wanted: list[Any]) -> dict[str, str]:
         call = self._aws.sqs.get_queue_attributes(QueueUrl=self._urls[lane], AttributeNames=wanted)

@@ -65,6 +65,9 @@ from crawler.state.exact import exact_only
 SHORTEST = 5
 """Seconds of the shortest lease that a crawl's settings can hold."""
 
+DEPTH_FRESH = 30.0
+"""Seconds for which the queues' depth is used as last told: an idle worker asks for counts all the time."""
+
 OPENING = 12.0
 """Seconds within which a state opens or says why not."""
 
@@ -222,8 +225,8 @@ class AwsState:
     async def counts(self, crawl: str) -> Counts:
         """Sums of the counters, exact once the crawl is complete.
 
-        A page that has not ended has a message: with fewer messages than the counters say, the counters are off, and
-        the caller had better ask `complete`.
+        While a page has not ended there is a message, its own or the one that feeds its backlog: without any, the
+        counters are off, and the caller had better ask `complete`.
         """
         seen = await self._crawls.paid(crawl)
         ended = Counts(
@@ -238,7 +241,7 @@ class AwsState:
         )
         if seen.record.completed_at is not None:
             return ended
-        depth = await self._queues.depth() if seen.outstanding > 0 else Depth()
+        depth = await self._queues.depth(DEPTH_FRESH) if seen.outstanding > 0 else Depth()
         outstanding = max(seen.outstanding, 0) if depth.total else 0
         leased = min(depth.in_flight, outstanding)
         return msgspec.structs.replace(ended, pending=outstanding - leased, leased=leased, exact=False)
