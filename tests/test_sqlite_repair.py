@@ -62,7 +62,7 @@ KILLED_IN_A_PURGE = """
 async def test_a_purge_that_was_killed_goes_on_when_it_is_repeated(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     state = await made(path)
-    await state.add(CRAWL, pages(1000))
+    await state.add(CRAWL, [*pages(1000), page("/no", skip="trap")])
     held = await state.claim(5)
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", textwrap.dedent(KILLED_IN_A_PURGE), str(path))
     assert await killed.wait() == -signal.SIGKILL
@@ -87,7 +87,7 @@ async def test_a_purge_that_was_killed_goes_on_when_it_is_repeated(tmp_path: Pat
     await state.purge(CRAWL)
     assert await state.crawls() == []
     with sqlite3.connect(path) as other:
-        for table in ("page", "lane", "source", "scope", "crawl"):
+        for table in ("page", "lane", "source", "scope", "reason", "crawl"):
             assert other.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     other.close()
     await state.close()
