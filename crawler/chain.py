@@ -25,6 +25,9 @@ MOST_HOPS = 10
 LONGEST = 20
 """Pages of a chain that are remembered."""
 
+TEMPORARY = frozenset({302, 303, 307})
+"""Redirects that are not for good."""
+
 KEPT = 24 * 3600.0
 """Seconds for which a chain is remembered."""
 
@@ -48,6 +51,12 @@ class Chain:
     @property
     def hops(self) -> int:
         return len(self.answers) - 1
+
+    @property
+    def bounces(self) -> bool:
+        """Whether the redirect may be one of those that come back for a cookie: not for good, or with one. The
+        others, most of them, are spared the state's requests."""
+        return self.answers[-1].status in TEMPORARY or self.answers[-1].header(b"set-cookie") is not None
 
     def headers(self, url: str) -> tuple[tuple[str, str], ...]:
         """The request's Cookie field, if there is anything to say."""
@@ -81,6 +90,8 @@ class Chains:
         digest = urls.digest(target)
         if digest in chain.digests:
             return True
+        if not chain.bounces:
+            return False
         (known,) = await self._state.recall([self._name(chain.lease.digest)])
         chain.before = _decode(known)
         if chain.before is None or digest not in chain.before.digests:
@@ -96,6 +107,8 @@ class Chains:
 
     async def pass_on(self, chain: Chain, target: str) -> None:
         """Remember the chain for the page that it leads to. Of several chains the first counts."""
+        if not chain.bounces and chain.before is None:
+            return
         digests = [*chain.digests, *(chain.before.digests if chain.before else ())]
         passed = _Passed(tuple(digests[:LONGEST]), b"" if self._shared else chain.jar.dump())
         name = self._name(urls.digest(target))
