@@ -165,6 +165,8 @@ class Visitor:
             async with self._flights.slot(hop.gate, self._cap), self._slots:
                 now = time.time()
                 if void(start, lease.interval, now):
+                    if hop.claimed:
+                        return defer(now)  # its next claim looks at who is in flight, another turn here would not
                     start = await self._state.turn(self._crawl, hop.gate)
                     if start > time.time():
                         continue
