@@ -12,6 +12,7 @@ from crawler.archive.rows import PageRow
 from crawler.archive.stores import StoredFile
 from crawler.archive.verify_report import VerifyReport
 from crawler.archive.warc import target_uri
+from crawler.redirect import REDIRECTS
 
 
 class _Places:
@@ -19,15 +20,17 @@ class _Places:
 
     def __init__(self) -> None:
         self.offsets, self.lengths, self.uris = array("Q"), array("Q"), array("Q")
+        self.revisits = array("B")
 
-    def add(self, offset: int, length: int, uri: int) -> None:
+    def add(self, offset: int, length: int, uri: int, revisit: bool) -> None:
         self.offsets.append(offset)
         self.lengths.append(length)
         self.uris.append(uri)
+        self.revisits.append(revisit)
 
 
 class Records:
-    """First `expect` what all rows say, then `read` all WARC files, then `missing`. 24 bytes a row.
+    """First `expect` what all rows say, then `read` all WARC files, then `missing`. 25 bytes a row.
 
     `spare` holds what to say of the records no row points to, by `page_hash`, unless the ledger knows their page: then
     a kill cut short their row, and the page came again.
@@ -43,9 +46,10 @@ class Records:
         if row.warc_file is None or row.warc_offset is None or row.warc_length is None:
             return False
         # A page that sent the crawler on within its own redirect chain is the answer that was found there.
-        followed = row.redirect_to is not None and not 300 <= (row.status or 0) < 400
+        followed = row.redirect_to is not None and row.status not in REDIRECTS
         uri = page_hash(row.redirect_to if followed and row.redirect_to else row.url)
-        self._places.setdefault(row.warc_file, _Places()).add(row.warc_offset, row.warc_length, uri)
+        revisit = row.original_file is not None
+        self._places.setdefault(row.warc_file, _Places()).add(row.warc_offset, row.warc_length, uri, revisit)
         return True
 
     def read(self, file: StoredFile) -> None:
@@ -81,6 +85,9 @@ class Records:
                     report.fault(f"{at} has {member.length} bytes, its row says {places.lengths[found]}")
                 elif places.uris[found] != _short(record.uri):
                     report.fault(f"{at} is of {record.uri}, its row of another URL")
+                elif places.revisits[found] != (record.kind == "revisit"):
+                    whose = "the record's own" if record.kind == "revisit" else "another record's"
+                    report.fault(f"{at} is of type {record.kind}, its row says that the body is {whose}")
         for offset in expected:
             report.fault(f"{file.name}: a row points to {offset}, where no record begins")
 

@@ -120,5 +120,7 @@ async def merge(address: str, store: str | None, crawl: str | None, *, as_json: 
         record = await named(state, crawl)
         result = await merge_rows(open_store(store_address(store, record, state)), record)
     if as_json:
-        return json_line({"crawl": record.id, "rows": result.rows, "path": result.path})
-    return f"{result.rows} rows in {result.path}"
+        values = {"crawl": record.id, "rows": result.rows, "path": result.path, "unchanged": result.unchanged}
+        return json_line(values)
+    unchanged = f", {result.unchanged} of them unchanged since {record.settings.from_crawl}"
+    return f"{result.rows} rows in {result.path}" + (unchanged if record.settings.from_crawl else "")

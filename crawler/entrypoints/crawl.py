@@ -18,6 +18,7 @@ from crawler.archive.stores import open_store
 from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.places import store_address
+from crawler.entrypoints.revisiting import resumed
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import Progress
 from crawler.entrypoints.status import status_of
@@ -50,22 +51,23 @@ class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a crawl command ended."""
+    """How a crawl command ended; how many pages were `unchanged` since an earlier crawl."""
 
     record: CrawlRecord
     stopped: bool
     store: str
     parquet: str = ""
+    unchanged: int = 0
 
 
 async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
     """Start or resume a local crawl and stay until it is complete or stopped. Errors: CrawlerError."""
     state = await open_state(order.state, worker=worker_name(), create=True)
     try:
-        there = [record for record in await state.crawls() if order.crawl in (None, record.id)]
-        if not there and not order.seeds:
+        there = resumed(await state.crawls(), order.crawl, order.settings)
+        if there is None and not order.seeds:
             raise UsageError("give at least one URL to start from, for example https://example.com/")
-        address = store_address(order.store, there[-1] if there else None, state)
+        address = store_address(order.store, there, state)
         store = open_store(address)
         await store.check()
         record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
@@ -79,7 +81,8 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         progress.end(await status_of(state, record))
         if stopped:
             return Outcome(record, True, address)
-        return Outcome(record, False, address, (await merge(store, record)).path)
+        merged = await merge(store, record)
+        return Outcome(record, False, address, merged.path, merged.unchanged)
     finally:
         await state.close()
 

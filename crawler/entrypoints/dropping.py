@@ -13,6 +13,7 @@ from crawler.archive.stores import open_store
 from crawler.entrypoints.commands import json_line, opened
 from crawler.entrypoints.crawl import CrawlOrder
 from crawler.entrypoints.places import pick_crawl, store_address
+from crawler.entrypoints.revisiting import earlier_crawl, resumed
 from crawler.entrypoints.seeds import new_name
 from crawler.entrypoints.status import ALIVE
 from crawler.errors import StateMissing, UsageError
@@ -67,9 +68,11 @@ async def start_over(order: CrawlOrder, *, ask: bool) -> CrawlOrder:
     try:
         async with opened(order.state) as state:
             records = await state.crawls()
-            record = next((record for record in reversed(records) if order.crawl in (None, record.id)), None)
+            record = resumed(records, order.crawl, order.settings)
             if record is None:
                 return order
+            if earlier := order.settings.get("from_crawl"):
+                earlier_crawl(records, earlier, record.id)
             # One that holds no page now may still have a file of the output open.
             if alive := await _alive(state):
                 raise UsageError(f"crawl {record.id}: {len(alive)} workers are alive; stop them before you start over")

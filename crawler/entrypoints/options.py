@@ -94,6 +94,7 @@ crawl_settings = together(
     option("--ignore-robots", is_flag=True, default=None, help="Do not read robots.txt; for your own servers."),
     option("--allow-private", is_flag=True, default=None, help="Permit loopback and private addresses; for your own servers."),
     option("--sessions", is_flag=True, default=None, help="Keep cookies, shared by the whole fleet, for 6 hours after their last use (default: none beyond a redirect chain)."),
+    option("--from-crawl", metavar="ID", help="Revisit: ask for the pages of an earlier crawl (same state and store) only if they changed since; what did not is not stored again."),
     option("--lease", type=Duration(), metavar="SECONDS", help="How long a fetcher may hold a URL before another gets it (default 120; on AWS the queues' own time)."),
     option("--dedup", type=click.Choice(["exact", "bloom"]), help="How ended URLs are remembered: each with its record (exact, default), or in a Bloom filter, which saves memory and misses one URL in a million (redis:// only)."),
     option("--max-attempts", type=int, metavar="N", help="Failures before a URL becomes a dead letter (default 4)."),

@@ -15,6 +15,8 @@ import msgspec
 from crawler import urls
 from crawler.config import crawl_settings
 from crawler.discover import seed_page
+from crawler.entrypoints.places import store_address
+from crawler.entrypoints.revisiting import earlier_crawl, prepare, resumed
 from crawler.errors import UsageError
 from crawler.guard import check_address
 from crawler.model import Added, CrawlRecord, Page
@@ -37,18 +39,21 @@ def check(seeds: Sequence[str], crawl: str | None, settings: Mapping[str, Any]) 
 
 
 async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str, Any], store: str) -> CrawlRecord:
-    """The crawl that seeds go to: the one named, else the latest, else a new one; with the settings given on top.
+    """The crawl that seeds go to: the one named, else the latest (that revisits the same crawl), else a new one; with
+    the settings given on top.
 
     Raises UsageError for settings that make no sense; then nothing was written.
     """
-    records = [record for record in await state.crawls() if crawl in (None, record.id)]
-    if not records:
-        now = time.time()
-        name = crawl or new_name(now)
-        settings = crawl_settings(given)
-        return await state.create(CrawlRecord(id=checked_name(name), started_at=now, settings=settings, store=store))
-    record = records[-1]
-    settings = crawl_settings(given, record.settings)
+    records = await state.crawls()
+    record = resumed(records, crawl, given)
+    settings = crawl_settings(given, record.settings if record else None)
+    now = time.time()
+    name = record.id if record else checked_name(crawl or new_name(now))
+    if settings.from_crawl and (record is None or record.settings.from_crawl != settings.from_crawl):
+        earlier = earlier_crawl(records, settings.from_crawl, name)
+        await prepare(state, earlier, store_address(store or None, record, state))
+    if record is None:
+        return await state.create(CrawlRecord(id=name, started_at=now, settings=settings, store=store))
     if settings == record.settings:
         return record
     await state.amend(record.id, settings)

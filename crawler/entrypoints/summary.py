@@ -16,7 +16,8 @@ async def summary(address: str, outcome: Outcome, *, as_json: bool) -> str:
     async with opened(address) as state:
         status = await status_of(state, outcome.record)
     if as_json:
-        return json_line(msgspec.structs.asdict(status) | {"store": outcome.store, "parquet": outcome.parquet})
+        more = {"store": outcome.store, "parquet": outcome.parquet, "unchanged": outcome.unchanged}
+        return json_line(msgspec.structs.asdict(status) | more)
     folder = f"{outcome.store.rstrip('/')}/{crawl_folder(outcome.record)}"
     lines = [
         f"crawl {status.crawl} {'stopped; the same command resumes it' if outcome.stopped else 'complete'}",
@@ -27,6 +28,10 @@ async def summary(address: str, outcome: Outcome, *, as_json: bool) -> str:
         f"  WARC     {folder}/warc/",
         f"  rows     {folder}/pages/",
     ]
+    if outcome.record.settings.from_crawl and not outcome.stopped:
+        lines.insert(
+            2, f"  {outcome.unchanged:,} of the pages done unchanged since {outcome.record.settings.from_crawl}"
+        )
     if outcome.parquet:
         lines.append(f"  Parquet  {outcome.parquet}")
     lines.append(f"  state    {address}")
