@@ -63,11 +63,13 @@ class DemoSite:
 
 
 @contextmanager
-def demo_site_process(folder: Path, *, pages: int = PAGES, delay_ms: int = 0, retry_503: int = 0) -> Iterator[DemoSite]:
+def demo_site_process(
+    folder: Path, *, pages: int = PAGES, port: int = 0, delay_ms: int = 0, retry_503: int = 0, edited: str = ""
+) -> Iterator[DemoSite]:
     """Serve the demo site until the block ends, with its access log in `folder`."""
     log = folder / "access.log"
     log.touch()
-    with running(pages=pages, delay_ms=delay_ms, retry_503=retry_503, log=log) as site:
+    with running(pages=pages, port=port, delay_ms=delay_ms, retry_503=retry_503, edited=edited, log=log) as site:
         yield DemoSite(site, log)
 
 

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import TextIO
@@ -26,6 +27,11 @@ class Answer:
     location: str = ""
     coding: str = ""
     chunked: bool = False
+
+    @property
+    def etag(self) -> str:
+        """Entity tag of a page or file; "" for what is made while it is sent, in chunks."""
+        return f'"{sha256(self.body).hexdigest()[:16]}"' if self.status == 200 and not self.chunked else ""
 
 
 Respond = Callable[[str, str], Answer]
@@ -88,23 +94,29 @@ class _Connections:
         headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
         host = headers.get("host", "").partition(":")[0].lower()
         answer = self._respond(host, target) if method == "GET" else Answer(405, content_type="text/plain")
+        etag = answer.etag
+        if etag and headers.get("if-none-match") == etag:
+            answer = Answer(304)
         if self._delay:
             await asyncio.sleep(self._delay)
         if self._log is not None:
             # Before the answer, so that who has the answer finds its line.
             self._log.write(f"{arrived:.6f} {host} {answer.status} {target}\n")
         stays = method == "GET" and headers.get("connection", "").lower() != "close"
-        writer.write(_encode(answer, stays))
+        writer.write(_encode(answer, etag, stays))
         await writer.drain()
         return stays
 
 
-def _encode(answer: Answer, stays: bool) -> bytes:
+def _encode(answer: Answer, etag: str, stays: bool) -> bytes:
     lines = [
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
         f"Connection: {'keep-alive' if stays else 'close'}",
-        "Transfer-Encoding: chunked" if answer.chunked else f"Content-Length: {len(answer.body)}",
     ]
+    if answer.status != 304:
+        lines.append("Transfer-Encoding: chunked" if answer.chunked else f"Content-Length: {len(answer.body)}")
+    if etag:
+        lines.append(f"ETag: {etag}")
     if answer.content_type:
         lines.append(f"Content-Type: {answer.content_type}")
     if answer.location:
