@@ -94,8 +94,8 @@ def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str
     number = lanes.last_served(db)
     turns: list[_Turn] = []
     served: dict[int, tuple[int, int, int]] = {}
-    paced: dict[int, Gate] = {}
-    counted: dict[int, Gate] = {}
+    paced: dict[int, Gate] = {}  # took a turn: their lanes may have to wait now
+    counted: dict[int, Gate] = {}  # a lane of theirs has less room under its limit
     while order and len(turns) < limit:
         lane = order[0][-1]
         work, gate = lane.work, lane.gate
