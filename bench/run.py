@@ -130,5 +130,17 @@ def pace_aws(rate: float, workers: int, pages: int, port: int) -> None:
     sys.exit(not paced.measure(rate, workers, pages, CACHE, port))
 
 
+@main.command()
+@click.option("--pages", default=20_000, show_default=True, help="Pages of the big host.")
+def starving_aws(pages: int) -> None:
+    """Whether a big slow host keeps small ones waiting on AWS, and what its backlog costs, against the emulator.
+
+    Exit code 1 says that the small hosts took noticeably longer.
+    """
+    from bench import starving_aws as starving  # needs the emulator
+
+    sys.exit(not starving.measure(pages, CACHE))
+
+
 if __name__ == "__main__":
     main()
