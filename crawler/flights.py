@@ -17,7 +17,7 @@ from crawler.errors import StateUnavailable
 from crawler.fetch import DEADLINE
 from crawler.state.port import CrawlState
 
-LEAST = 0.05
+LEAST = 0.01
 """Seconds that a request may take in any case before it is reported."""
 
 SPARE = 5.0

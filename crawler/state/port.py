@@ -107,8 +107,8 @@ class CrawlState(Protocol):
         turn. So does a host whose health says that it is down. Never are more pages leased than a limit has room for.
 
         Unless the crawl's rate is 0, no turn is taken while in_flight_per_host requests occupy the gate (`occupy`).
-        Where health does not say `prompt`, turns whose start is later than half an interval ago count like occupants:
-        they may have become requests of which nobody knows yet that they take long.
+        Where health does not say `prompt`, turns whose start is later than three quarters of an interval ago count
+        like occupants: they may have become requests of which nobody knows yet that they take long.
         `[]` means nothing now, not the end. May wait up to a few seconds for work, never longer.
         If the process dies here: the leases expire after the crawl's `lease` seconds and come back.
         """

@@ -25,11 +25,11 @@ def flights(*ends: float) -> tuple[tuple[str, int], ...]:
 @pytest.mark.parametrize(
     ("latest", "ends", "prompt", "room"),
     [
-        (-1.0, (), False, 2),  # all turns older than half a step: what of them is in flight is known
-        (-0.5, (), False, 2),
-        (-0.4, (), False, 1),  # perhaps a request by now of which nobody knows
-        (0.6, (), False, 0),  # and one before it, that starts within the half step before now
-        (0.4, (), False, 1),
+        (-1.0, (), False, 2),  # all turns older than three quarters of a step: what of them is in flight is known
+        (-0.75, (), False, 2),
+        (-0.7, (), False, 1),  # perhaps a request by now of which nobody knows
+        (0.6, (), False, 0),  # and one before it, that starts within three quarters of a step before now
+        (0.2, (), False, 1),
         (-1.0, (9.0,), False, 1),
         (-0.4, (9.0,), False, 0),
         (-1.0, (9.0, 9.0), False, 0),

@@ -59,14 +59,15 @@ class Gate(msgspec.Struct, frozen=True, gc=False):
     def room(self, pace: Pace, now: int) -> int:
         """How many turns may be taken now as far as requests in flight go.
 
-        A request is reported once it is older than half a step. So all older ones are known; of the turns since, each
-        may have become a request that takes long, unless the host is known to answer promptly.
+        A request is reported once it is older than half a step, and the report takes a while. So those older than
+        three quarters are known; of the turns since, each may have become a request that takes long, unless the host
+        is known to answer promptly.
         """
         free = pace.cap - self._occupants(now)
         if not pace.cap or (free > 0 and self.health.prompt):
             return sys.maxsize
         step = self.step(pace)
-        since = now - step // 2
+        since = now - lately(step)
         recent = (self.last - since) // step + 1 if self.last > since else 0
         return max(0, free - recent)
 
@@ -76,7 +77,7 @@ class Gate(msgspec.Struct, frozen=True, gc=False):
             return now
         step = self.step(pace)
         free = pace.cap - self._occupants(now)
-        return self.last + step // 2 - (free - 1) * step + 1 if free > 0 else now + step
+        return self.last + lately(step) - (free - 1) * step + 1 if free > 0 else now + step
 
     def expired(self, now: int) -> list[str]:
         """Flights that no longer count."""
@@ -133,3 +134,8 @@ def gate(item: Item | None, seen_at: float) -> Gate:
         revision=number(item, "revision"),
         seen_at=seen_at,
     )
+
+
+def lately(step: int) -> int:
+    """How long ago a turn may have started and still be a request of which nobody knows yet that it takes long."""
+    return step * 3 // 4

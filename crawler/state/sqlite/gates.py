@@ -14,6 +14,10 @@ from crawler.errors import StateMismatch
 from crawler.model import WELL, Health, Why
 from crawler.state.sqlite import history
 
+LATELY = 0.75
+"""Of an interval: a turn that starts later than so long ago may have become a slow request that nobody reported yet.
+Its worker reports it after half an interval; the rest is for the report's way."""
+
 HORIZON = 1.0
 """Seconds by which a claim may take a turn in advance."""
 
@@ -72,8 +76,8 @@ class Gate:
         return self.occupants + (0 if self.health.prompt else self.recent(now, step)) >= cap
 
     def recent(self, now: float, step: float) -> int:
-        """Turns, `step` apart, that start later than half a step ago: they may be requests that nobody reported yet."""
-        since = now - step / 2
+        """Turns, `step` apart, that start later than LATELY ago: they may be requests that nobody reported yet."""
+        since = now - LATELY * step
         return math.floor((self.last_at - since) / step) + 1 if step and self.last_at > since else 0
 
     def take(self, now: float, interval: float) -> float:
@@ -143,7 +147,7 @@ def frees_at(db: sqlite3.Connection, now: float, gate: Gate, step: float) -> flo
     (first,) = db.execute("SELECT min(until) FROM flight WHERE gate = ? AND until > ?", (gate.id, now)).fetchone()
     times = [] if first is None else [first]
     if not gate.health.prompt and (recent := gate.recent(now, step)):
-        times.append(gate.last_at + step / 2 - (recent - 1) * step)
+        times.append(gate.last_at + LATELY * step - (recent - 1) * step)
     return float(min(times))
 
 
