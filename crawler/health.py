@@ -29,7 +29,7 @@ SETBACK = 2.0
 LONGEST_GAP = 60.0
 """Seconds."""
 
-PROMPT, LATE = 0.5, 1.0
+PROMPT, LATE = 0.75, 1.25
 """Shares of an interval: a host that answers within the first is prompt, one that takes the other is not any more."""
 
 BREAKER = 5

@@ -23,12 +23,12 @@ def test_a_host_that_answers_within_its_interval_needs_no_gap() -> None:
     assert [known.gap for known in answers(WELL, 0.3, 5)] == [0.0] * 5
 
 
-def test_a_host_is_prompt_after_three_fast_answers_and_until_it_takes_a_whole_interval() -> None:
+def test_a_host_is_prompt_after_three_fast_answers_and_until_it_takes_longer_than_an_interval() -> None:
     path = answers(WELL, 0.3, 4)
     assert [known.prompt for known in path] == [False, False, True, True]
-    assert answers(path[-1], 0.9, 1)[-1].prompt
-    assert not answers(path[-1], 1.1, 1)[-1].prompt
-    assert not answers(WELL, 0.6, 5)[-1].prompt
+    assert answers(path[-1], 1.2, 1)[-1].prompt
+    assert not answers(path[-1], 1.3, 1)[-1].prompt
+    assert not answers(WELL, 0.8, 5)[-1].prompt
 
 
 def test_a_slow_host_gets_half_its_response_time_between_turns() -> None:
