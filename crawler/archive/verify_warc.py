@@ -86,7 +86,7 @@ class Records:
                 elif places.uris[found] != _short(record.uri):
                     report.fault(f"{at} is of {record.uri}, its row of another URL")
                 elif places.revisits[found] != (record.kind == "revisit"):
-                    whose = "the record's own" if record.kind == "revisit" else "another record's"
+                    whose = "another record's" if places.revisits[found] else "the record's own"
                     report.fault(f"{at} is of type {record.kind}, its row says that the body is {whose}")
         for offset in expected:
             report.fault(f"{file.name}: a row points to {offset}, where no record begins")

@@ -138,6 +138,44 @@ async def test_exact_duplicates_name_the_page_that_was_fetched_first(directory: 
     assert named == {"later": "http://site.test/first", "second": "http://site.test/first"}
 
 
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
+async def test_of_duplicates_fetched_at_once_the_smallest_key_is_the_original(
+    directory: Store, names: tuple[str, ...]
+) -> None:
+    for worker, name in zip("xyz", names, strict=True):
+        await write(directory, worker, answered(name, digest="sha256:aa", fetched_at=START))
+    await merge(directory, crawl())
+    named = {name: each["duplicate_of"] for name, each in (await read(directory)).items()}
+    assert named == {"a": None, "b": "http://site.test/a", "c": "http://site.test/a"}
+
+
+async def test_duplicates_name_the_url_that_was_sent(directory: Store) -> None:
+    first = answered("p?b=1&a=2&utm_source=x", digest="sha256:aa", fetched_at=START)
+    await write(directory, "w", first, answered("q", digest="sha256:aa", fetched_at=START + 1))
+    await merge(directory, crawl())
+    assert (await read(directory))["q"]["duplicate_of"] == first.url != first.url_key
+
+
+async def test_an_unchanged_page_has_duplicates_and_an_unasked_304_has_none(directory: Store) -> None:
+    unchanged: dict[str, Any] = {
+        "digest": "sha256:aa",
+        "original_file": "x",
+        "original_offset": 1,
+        "original_length": 1,
+    }
+    await write(
+        directory,
+        "w",
+        row(1, outcome="done", status=304, bytes=9, fetched_at=START, **unchanged),
+        row(2, outcome="done", status=304, bytes=9, fetched_at=START + 1, **unchanged),
+        row(3, outcome="done", status=304, bytes=0, digest="sha256:aa"),
+        row(4, outcome="dead", status=200, bytes=9, digest="sha256:aa", fetched_at=START - 1),
+    )
+    assert (await merge(directory, crawl())).unchanged == 2
+    named = {name: each["duplicate_of"] for name, each in (await read(directory)).items()}
+    assert named == {"1": None, "2": "http://site.test/1", "3": None, "4": None}
+
+
 async def test_a_row_that_lost_is_nobodys_original(directory: Store) -> None:
     await write(
         directory,

@@ -15,6 +15,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 from warcio.recordloader import ArcWarcRecord
 
+from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.folder import WARC, crawl_folder
 from crawler.archive.inspection import inspect
@@ -22,9 +23,12 @@ from crawler.archive.members import compress
 from crawler.archive.original import read_original
 from crawler.archive.stores import Store
 from crawler.archive.validators import COLUMNS, Known, Validators, write_validators
+from crawler.archive.verify import verify
 from crawler.archive.warc import response_record, revisit_record, warc_date
 from crawler.errors import StoreError
 from crawler.fetched import Response, Revisit
+from crawler.model import Page, done
+from crawler.state.open import open_state
 from tests.archive.making import START, crawl, response, row, stored
 from tests.archive.relay import Relay
 
@@ -305,3 +309,27 @@ async def test_a_bucket_that_is_away_is_an_error_of_the_store(
                 await read_range(name, 0, 5)
             await relay.up()
             assert await read_range(name, 0, 5)
+
+
+# ---------------------------------------------------------------- verify
+
+
+@pytest.mark.parametrize("refers", [True, False])
+async def test_verify_holds_a_row_against_the_type_of_its_record(directory: Store, refers: bool) -> None:
+    page = response(1)
+    entry = known(Location("warc/x-0001.warc.gz", 0, 1, ""), page)
+    original = read_original(compress(response_record(page, "c0")), entry, page.url)
+    assert original is not None
+    state = await open_state("sqlite:///:memory:", worker="w", create=True)
+    free = crawl(rate=0.0)
+    await state.create(free)
+    await state.add("c1", [Page(url=page.url, digest=urls.digest(page.url), gate="site.test", site="x")])
+    await state.settle([(lease, done(100)) for lease in await state.claim(1, "c1")])
+    archive = await Archive.open(directory, free, "a")
+    location = archive.record(page, Revisit(original.reference, page))
+    archive.row(row(1, location, original_file=entry.file if refers else None))
+    await archive.close()
+    faults = (await verify(state, directory, free)).faults
+    await state.close()
+    assert len(faults) == (0 if refers else 1)
+    assert all("is of type revisit, its row says that the body is the record's own" in fault for fault in faults)
