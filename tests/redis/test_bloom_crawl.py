@@ -119,7 +119,7 @@ async def state(bloom_server: RedisServer) -> RedisState:
 
 async def discover(state: RedisState, *names: int | str) -> None:
     found = [f"http://site.test/{name}" for name in names]
-    await state.add("c1", [Page(url=url, digest=urls.digest(url), gate="site.test", site="x") for url in found])
+    await state.add("c1", [Page(url=url, digest=STANDARD.digest(url), gate="site.test", site="x") for url in found])
 
 
 async def checked(store: Store, state: RedisState, more: Callable[[Archive], object]) -> VerifyReport:

@@ -38,7 +38,7 @@ def commands(redis: Redis) -> int:
 async def test_the_cost_of_a_page_follows_neither_pages_nor_hosts(
     redis_server: RedisServer, make: Make, hosts: int
 ) -> None:
-    state = await make(redis_server.address(), rate=1000.0)
+    state = await make(redis_server.address(), rate=1000.0, in_flight_per_host=1000)
     await state.add(CRAWL, scattered(2000, hosts))
     costs = []
     with direct(redis_server) as redis:

@@ -34,7 +34,7 @@ end
 local function keep_parent(index, parent)
   if index > 0 and not kept[index] then
     kept[index] = true
-    if call("HEXISTS", pages, parent) == 0 then
+    if not crawl.pages[parent] and call("HEXISTS", pages, parent) == 0 then
       call("HSETNX", key(number, "parents"), parent, urls[index])
     end
   end
@@ -46,7 +46,7 @@ local function insert(digest, parent, row)
     failures = 0, receives = 0, fence = 0, depth = depth, found_at = NOW, holder = NOBODY, parent = parent,
     place = priority * PRIORITY + math.min(depth, DEEPEST) * RANK + crawl.sums.discovered, gate = gate, url = url,
   }
-  add_up(crawl, "discovered", 1)
+  crawl.sums.discovered = crawl.sums.discovered + 1
   if skip == "" then
     keep_parent(from, parent)
     queue(crawl, digest, page)
@@ -54,7 +54,7 @@ local function insert(digest, parent, row)
   else
     move(crawl, page, SKIPPED, skip)
     local save = filter and save_ended or save_page
-    save(number, digest, page)
+    save(crawl, digest, page)
   end
 end
 
@@ -91,7 +91,7 @@ end
 if crawl.changed then
   if filter then
     for parent, count in pairs(added) do
-      count_children(number, parent, count)
+      count_children(crawl, parent, count)
     end
   end
   call("HDEL", key(number, "crawl"), "completed_at")

@@ -32,7 +32,7 @@ end
 -- Leased pages become pending ahead of all others; `receives` stays, to tell that a holder failed.
 local function give_back(crawl, digests, undo)
   for _, digest in ipairs(digests) do
-    local page = load_page(crawl.number, digest)
+    local page = load_page(crawl, digest)
     if not page then
       call("ZREM", key(crawl.number, "leases"), digest)
     elseif not undo or page.holder == holder then
@@ -47,7 +47,7 @@ end
 
 local function end_delays(crawl, digests)
   for _, digest in ipairs(digests) do
-    local page = load_page(crawl.number, digest)
+    local page = load_page(crawl, digest)
     if page then
       queue(crawl, digest, page)
     end
@@ -62,8 +62,8 @@ local function outlook(crawl, name)
     return crawl.limit, NOW
   elseif used_up(crawl, lane) then
     return MAX_PAGES_PER_HOST, NOW
-  elseif taken_up(crawl, lane) then
-    return NONE, math.huge
+  elseif lane.done + lane.leased >= crawl.host_limit then
+    return NONE, math.huge  -- until one of those that are leased ends
   end
   local gate = gate_of(name)
   if gate.down_until > NOW then
@@ -101,17 +101,15 @@ end
 local function prepare(crawl)
   local number = crawl.number
   give_back(crawl, call("ZRANGEBYSCORE", key(number, "leases"), "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
-  local values = call("HMGET", key(number, "crawl"), "interval", "lease", "in_flight_per_host", "max_pages", "max_time",
-    "began_at")
-  for index, value in ipairs(values) do
-    values[index] = tonumber(value)
-  end
-  crawl.interval, crawl.lease, crawl.cap = values[1], values[2], values[3]
-  crawl.limit = limit_of(crawl, values[4], values[5], values[6])
-  crawl.room = crawl.limit == NONE and values[4] and values[4] - crawl.sums.done - crawl.sums.leased or math.huge
+  local name, interval, lease, cap, max_pages, max_time, began_at = unpack(call("HMGET", key(number, "crawl"), "name",
+    "interval", "lease", "in_flight_per_host", "max_pages", "max_time", "began_at"))
+  crawl.name, crawl.interval, crawl.lease, crawl.cap = name, tonumber(interval), lease + 0, cap + 0
+  max_pages = tonumber(max_pages)
+  crawl.limit = limit_of(crawl, max_pages, tonumber(max_time), began_at)
+  crawl.room = crawl.limit == NONE and max_pages and max_pages - crawl.sums.done - crawl.sums.leased or math.huge
   local due = crawl.limit == NONE and NOW or "+inf"  -- a crawl whose limit is used up waits for no delay
   end_delays(crawl, call("ZRANGEBYSCORE", key(number, "delayed"), "-inf", due, "LIMIT", 0, AT_ONCE))
-  refresh_all(crawl)
+  refresh_lanes(crawl)
   open_due(crawl)
 end
 
@@ -135,14 +133,14 @@ end
 
 local parent_urls = {}
 
-local function parent_url(number, parent)
+local function parent_url(crawl, parent)
   if parent == SEED then
     return ""
   end
-  local name = number .. parent
+  local name = crawl.number .. parent
   if not parent_urls[name] then
-    local page = load_page(number, parent)
-    parent_urls[name] = page and page.url or call("HGET", key(number, "parents"), parent) or ""
+    local page = load_page(crawl, parent)
+    parent_urls[name] = page and page.url or call("HGET", key(crawl.number, "parents"), parent) or ""
   end
   return parent_urls[name]
 end
@@ -152,7 +150,7 @@ local function take_page(crawl, served)
   local number, lane = crawl.number, key(crawl.number, "queue:" .. crawl.gate)
   local best = call("ZRANGE", lane, 0, 1, "WITHSCORES")
   local digest = best[1]
-  local page = digest and load_page(number, digest)
+  local page = digest and load_page(crawl, digest)
   if not page then
     call("ZREM", lane, digest or "")
     open_lane(crawl, crawl.gate)
@@ -186,8 +184,7 @@ local function lease(crawl, limited, served)
       turned[name] = true
     end
   end
-  local value, from = page_value(page), parent_url(crawl.number, page.parent)
-  call("HSET", key(crawl.number, "pages"), digest, value)
+  local value, from = save_page(crawl, digest, page), parent_url(crawl, page.parent)
   return struct.pack(LEASE, crawl.index, limited, digest, start, step, #gate.health, gate.health, #from, from, #value,
     value)
 end
@@ -234,7 +231,8 @@ while #leases < limit and closed < AT_ONCE + limit do
   else
     closed = closed + 1
     if at > NOW then
-      close_lane(crawl, crawl.gate, at)
+      call("ZREM", key(crawl.number, "open"), crawl.gate)
+      call("ZADD", key(crawl.number, "waiting"), at, crawl.gate)
     end
   end
   look(crawl)

@@ -15,7 +15,7 @@
 --   fact:NAME         string  end, nonce, value; expires some time after its end
 --   workers           hash    worker -> MessagePack [at, rate, held]
 -- Keys of the crawl with number N
---   N:crawl           hash    the record, the settings that scripts need, the sums
+--   N:crawl           hash    the record, the settings that scripts need, the sums (SUMS)
 --   N:reasons         hash    phase and reason -> how many pages were skipped, or are dead, for it
 --   N:pages           hash    digest -> page (PAGE): the visited set, or what of it is not in the filter
 --   N:parents         hash    digest -> URL of parents that have no record
@@ -34,7 +34,7 @@
 --
 -- A lane with pending pages is in exactly one of `open` and `waiting`, an empty one in neither. What `waiting` says
 -- may be too early, never too late: a claim that finds it too early corrects it, and whoever makes a lane open earlier
--- says so there (`look_again` for a gate, `amend` for a crawl's settings, `refresh` for a lane's own limit).
+-- says so there (`look_again` for a gate, `amend` for a crawl's settings, `refresh_lanes` for a lane's own limit).
 --
 -- A script that fails leaves behind what it wrote. None fails after its first write: memory and the right to write
 -- are checked by the server at that one.
@@ -84,16 +84,10 @@ local function exact(time)
 end
 
 local function read_page(value)
-  local page, rest = {}, 0
-  page.phase, page.failures, page.receives, page.fence, page.depth, page.place, page.found_at, page.holder,
-    page.parent, page.gate, page.reason, rest = struct.unpack(PAGE, value)
-  page.url = string.sub(value, rest)
-  return page
-end
-
-local function load_page(number, digest)
-  local value = call("HGET", key(number, "pages"), digest)
-  return value and read_page(value)
+  local phase, failures, receives, fence, depth, place, found_at, holder, parent, gate, reason, rest =
+    struct.unpack(PAGE, value)
+  return { phase = phase, failures = failures, receives = receives, fence = fence, depth = depth, place = place,
+    found_at = found_at, holder = holder, parent = parent, gate = gate, reason = reason, url = string.sub(value, rest) }
 end
 
 local function page_value(page)
@@ -101,6 +95,9 @@ local function page_value(page)
     page.found_at, page.holder, page.parent, #page.gate, page.gate, #page.reason, page.reason) .. page.url
 end
 
-local function save_page(number, digest, page)
-  call("HSET", key(number, "pages"), digest, page_value(page))
+-- A command with any number of arguments (an even one), by parts that a call takes.
+local function call_all(command, name, values)
+  for first = 1, #values, 2 * AT_ONCE do
+    call(command, name, unpack(values, first, math.min(first + 2 * AT_ONCE - 1, #values)))
+  end
 end

@@ -1,19 +1,19 @@
 -- Mark a crawl that has nothing outstanding. The sums are exact, so they decide.
 --
+-- parts    crawl
 -- request  time, crawl
 -- returns  1 or 0; nil when there is no such crawl
 -- keys     crawls, N:crawl
 
-local number = number_of(request[2])
-if not number then
+local crawl = crawl_named(request[2])
+if not crawl then
   return false
 end
-local crawl = key(number, "crawl")
-local left = call("HMGET", crawl, "pending", "leased")
-if left[1] + left[2] > 0 then
+if crawl.sums.pending + crawl.sums.leased > 0 then
   return 0
 end
-if call("HSETNX", crawl, "completed_at", exact(NOW)) == 1 then
-  call("HSET", crawl, "updated_at", exact(NOW))
+local name = key(crawl.number, "crawl")
+if call("HSETNX", name, "completed_at", exact(NOW)) == 1 then
+  call("HSET", name, "updated_at", exact(NOW))
 end
 return 1

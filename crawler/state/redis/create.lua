@@ -23,10 +23,7 @@ if not number then
   end
   call("HSET", KEYS[1], "crawls", number)
   local crawl = key(number, "crawl")
-  call("HSET", crawl, "name", request[2], unpack(request, 5))
-  for _, sum in ipairs({ "discovered", "pending", "leased", "done", "skipped", "dead", "bytes", "hosts" }) do
-    call("HSET", crawl, sum, 0)
-  end
+  call("HSET", crawl, "name", request[2], "sums", string.rep("\0", 64), unpack(request, 5))  -- all of them 0
   for _, hash in ipairs({ key(number, "hosts"), BASE .. "gates" }) do
     call("HSET", hash, "", LONG)
   end

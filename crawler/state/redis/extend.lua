@@ -10,7 +10,8 @@ for index, lease in ipairs(request[2]) do
   local number, fence = unpack(lease)
   local digest = digest_at(index)
   lasts[number] = lasts[number] or call("HGET", key(number, "crawl"), "lease") or ""
-  local page = lasts[number] ~= "" and load_page(number, digest)
+  local value = lasts[number] ~= "" and call("HGET", key(number, "pages"), digest)
+  local page = value and read_page(value)
   local held = page and page.phase == LEASED and page.fence == fence
   if held then
     call("ZADD", key(number, "leases"), NOW + lasts[number], digest)

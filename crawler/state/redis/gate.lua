@@ -7,14 +7,14 @@ local HORIZON = 1  -- seconds by which a claim may take a turn in advance
 
 local function read_gate(name)
   local value = call("HGET", BASE .. "gates", name)
-  if not value then
-    return { next_at = 0, last_at = 0, interval = 0, held_until = 0, busy_until = 0, gap = 0, down_until = 0,
-      prompt = 0, why = "", health = "" }
+  local gate = { next_at = 0, last_at = 0, interval = 0, held_until = 0, busy_until = 0, gap = 0, down_until = 0,
+    prompt = 0, why = "", health = "" }
+  if value then
+    local rest
+    gate.next_at, gate.last_at, gate.interval, gate.held_until, gate.busy_until, gate.gap, gate.down_until,
+      gate.prompt, gate.why, rest = struct.unpack(GATE, value)
+    gate.health = string.sub(value, rest)
   end
-  local gate, rest = {}, 0
-  gate.next_at, gate.last_at, gate.interval, gate.held_until, gate.busy_until, gate.gap, gate.down_until,
-    gate.prompt, gate.why, rest = struct.unpack(GATE, value)
-  gate.health = string.sub(value, rest)
   return gate
 end
 
@@ -60,15 +60,19 @@ local function flights(name, gate)
   return gate.flights
 end
 
+-- Of an interval: a turn that began later may have become a slow request that nobody reported yet. Its worker reports
+-- it after half an interval; the rest is for the report's way.
+local LATELY = 0.75
+
 -- When there is room for one more request beside those under way, if none ends before its time. At most `cap` may
--- be: those that occupy the gate and, unless the host is prompt, the turns that began later than half a step ago.
+-- be: those that occupy the gate and, unless the host is prompt, the turns that began later than LATELY ago.
 local function room_at(name, gate, step, cap)
   local ends, soonest = flights(name, gate), math.huge
   for ended = math.max(#ends - cap + 1, 0), #ends do
     local at = ends[ended] or 0
     if gate.prompt == 0 then
       local recent = cap - 1 - (#ends - ended)  -- turns that leave room beside the flights that are left then
-      at = math.max(at, gate.last_at + step / 2 - recent * step)
+      at = math.max(at, gate.last_at + LATELY * step - recent * step)
     end
     soonest = math.min(soonest, at)
   end

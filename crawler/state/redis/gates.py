@@ -11,7 +11,7 @@ import msgspec
 from crawler.model import WELL, Health, HostState, Why
 from crawler.state.redis.clock import Clock
 
-_LANE = struct.Struct("<dIII")
+_LANE = struct.Struct("<diii")
 _GATE = struct.Struct("<dddddddBB")  # then the reason of the hold, whose length comes last here, and the health
 
 _encode = msgspec.msgpack.Encoder().encode

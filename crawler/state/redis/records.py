@@ -46,6 +46,7 @@ FIELDS = ("name", "started_at", "settings", "store", "completed_at", "updated_at
 _PAGE = struct.Struct("<BHHIIdd12s16s")  # then gate and reason, each behind its length, then the URL
 _LENGTH = struct.Struct("<I")
 _LEASE = struct.Struct("<HB16sdd")  # then health, URL of the parent and page, each behind its length
+_SUMS = struct.Struct("<8d")
 _LINE = struct.Struct("<16s")  # then page and failures, each behind its length
 _PRIORITY_BITS = 47
 
@@ -135,12 +136,12 @@ def crawl_record(values: Sequence[bytes | None]) -> CrawlRecord:
     )
 
 
-def counts(sums: Sequence[bytes], reasons: Sequence[bytes]) -> Counts:
-    """What `counts.lua` answered: the values of SUMS; names, each a phase and a reason, and how many pages."""
+def counts(sums: bytes, reasons: Sequence[bytes]) -> Counts:
+    """What `counts.lua` answered: the sums; names, each a phase and a reason, and how many pages."""
     found: dict[int, dict[str, int]] = {SKIPPED: {}, DEAD: {}}
     for name, number in zip(reasons[::2], reasons[1::2], strict=True):
         found[int(name[:1])][name[1:].decode("utf-8", "replace")] = int(number)
-    values = dict(zip(SUMS, map(int, sums), strict=True))
+    values = dict(zip(SUMS, map(int, _SUMS.unpack(sums)), strict=True))
     return Counts(**values, exact=True, skips=found[SKIPPED], deaths=found[DEAD])
 
 

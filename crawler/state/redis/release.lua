@@ -26,7 +26,7 @@ local crawl, back = crawl_of(number), 0
 local scanned = call("ZSCAN", key(number, "leases"), cursor, "COUNT", AT_ONCE)
 for index = 1, #scanned[2], 2 do
   local digest = scanned[2][index]
-  local page = crawl and load_page(number, digest)
+  local page = crawl and load_page(crawl, digest)
   if page and page.phase == LEASED and string.sub(page.holder, 1, 8) == ARGV[2] then
     call("ZREM", key(number, "leases"), digest)
     queue(crawl, digest, page)

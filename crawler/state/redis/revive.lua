@@ -11,10 +11,10 @@ local crawl = crawl_named(request[2])
 if not crawl then
   return false
 end
-local number, answers = crawl.number, {}
+local answers = {}
 for index, at in ipairs(request[3]) do
   local digest = digest_at(index)
-  local page = load_page(number, digest)
+  local page = load_page(crawl, digest)
   local dead = page and page.phase == DEAD
   if dead then
     page.failures, page.receives = 0, 0
@@ -23,7 +23,7 @@ for index, at in ipairs(request[3]) do
   answers[index] = dead and "1" or "0"
 end
 if crawl.changed then
-  call("HDEL", key(number, "crawl"), "completed_at")
+  call("HDEL", key(crawl.number, "crawl"), "completed_at")
   save_crawls()
 end
 return table.concat(answers)

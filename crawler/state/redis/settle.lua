@@ -11,10 +11,10 @@
 -- A lease that expired while no worker claimed is still its holder's. The next claim of anyone ends it.
 
 local HISTORY = request[3]
-local answers = {}
+local answers, settled = {}, {}
 
-local function held(number, digest, fence)
-  local page = load_page(number, digest)
+local function held(crawl, digest, fence)
+  local page = load_page(crawl, digest)
   return page and page.phase == LEASED and page.fence == fence and page
 end
 
@@ -33,7 +33,7 @@ for index, ending in ipairs(request[2]) do
   local number, fence, phase, at, reason, error, size, failed, again = unpack(ending)
   local digest = digest_at(index)
   local crawl = crawl_of(number)
-  local page = crawl and held(number, digest, fence)
+  local page = crawl and held(crawl, digest, fence)
   answers[index] = page and "1" or "0"
   if page then
     if failed then
@@ -46,16 +46,20 @@ for index, ending in ipairs(request[2]) do
     else
       move(crawl, page, phase, reason)
       if crawl.filter and ended(page) then
-        save_ended(number, digest, page)
-        forget_kept(number, digest)
-        count_children(number, page.parent, -1)
+        save_ended(crawl, digest, page)
+        forget_kept(crawl, digest)
+        count_children(crawl, page.parent, -1)
       else
-        save_page(number, digest, page)
+        save_page(crawl, digest, page)
       end
     end
-    call("ZREM", key(number, "leases"), digest)
-    add_up(crawl, "bytes", size)
+    crawl.sums.bytes = crawl.sums.bytes + size
+    settled[number] = settled[number] or {}
+    table.insert(settled[number], digest)
   end
 end
 save_crawls()
+for number, digests in pairs(settled) do
+  call_all("ZREM", key(number, "leases"), digests)
+end
 return table.concat(answers)

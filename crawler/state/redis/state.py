@@ -194,7 +194,7 @@ class RedisState:
                 return released
 
     async def counts(self, crawl: str) -> Counts:
-        return records.counts(*self._known(crawl, await self._server.run("counts", (crawl, records.SUMS))))
+        return records.counts(*self._known(crawl, await self._server.run("counts", (crawl,))))
 
     async def hosts(self, crawl: str) -> AsyncIterator[HostState]:
         cursor = b"0"
