@@ -118,7 +118,7 @@ def fairness(backend: str, processes: int, big: int, rate: float, kind: tuple[st
 @main.command()
 @click.option("--rate", default=1.0, show_default=True, help="Requests a second to the host.")
 @click.option("--workers", default=4, show_default=True, help="Worker processes on the stack.")
-@click.option("--pages", default=120, show_default=True, help="Pages of the site.")
+@click.option("--pages", default=150, show_default=True, help="Pages of the site.")
 @click.option("--port", default=8099, show_default=True, help="Port of the site on 127.0.0.1.")
 def pace_aws(rate: float, workers: int, pages: int, port: int) -> None:
     """SQS requests a page of one paced host, and how much of its allowance it gets, against the emulator.

@@ -1,6 +1,6 @@
 """Chunks: some pages of one crawl's run and gate in as few bytes as will do, since items are billed by the kilobyte.
 
-Pure. What all pages of a chunk share is in it once; a digest that follows from its URL is not in it.
+Pure. What all pages of a chunk share is in it once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import msgspec
 
 from crawler.errors import StateMismatch
 from crawler.state.aws.records import Message
-from crawler.urls import digest
 
 LARGEST = 200_000
 """Bytes of a chunk before it is compressed, unless it is of one page (DynamoDB takes items of 400 kB)."""
@@ -20,7 +19,7 @@ LARGEST = 200_000
 
 class _Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     url: str
-    digest: str
+    digest: bytes
     depth: int
     priority: int
     parent: str
@@ -36,7 +35,7 @@ class _Chunk(msgspec.Struct, frozen=True, gc=False, array_like=True):
     entries: list[_Entry]
 
 
-_decoder = msgspec.json.Decoder(_Chunk)
+_decoder = msgspec.msgpack.Decoder(_Chunk)
 
 
 def pack(pages: Sequence[Message]) -> bytes:
@@ -45,7 +44,7 @@ def pack(pages: Sequence[Message]) -> bytes:
     entries = [
         _Entry(
             page.url,
-            "" if digest(page.url).hex() == page.digest else page.digest,
+            bytes.fromhex(page.digest),
             page.depth,
             page.priority,
             page.parent,
@@ -55,7 +54,7 @@ def pack(pages: Sequence[Message]) -> bytes:
         for page in pages
     ]
     chunk = _Chunk(first.crawl, first.run, first.gate, first.found, entries)
-    return zlib.compress(msgspec.json.encode(chunk), 9)
+    return zlib.compress(msgspec.msgpack.encode(chunk), 9)
 
 
 def unpack(packed: bytes) -> list[Message]:
@@ -69,7 +68,7 @@ def unpack(packed: bytes) -> list[Message]:
             crawl=chunk.crawl,
             run=chunk.run,
             url=entry.url,
-            digest=entry.digest or digest(entry.url).hex(),
+            digest=entry.digest.hex(),
             gate=chunk.gate,
             depth=entry.depth,
             priority=entry.priority,

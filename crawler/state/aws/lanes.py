@@ -19,7 +19,7 @@ from crawler.errors import StateUnavailable
 from crawler.state.aws.client import together
 from crawler.state.aws.queue import BATCH, Queues, Received
 
-REST = 3.0
+REST = 9.0
 """Seconds for which a lane that was found empty is not asked again, unless something was sent to it from here; three
 times as long each time."""
 
@@ -82,7 +82,7 @@ class Lanes:
         A poll may bring a few more than asked for: they are not worth a request of their own.
         """
         self._claims += 1
-        received = await self._polled() if self._polling is not None and self._polling.done() else []
+        received = await self._polled()
         elsewhere, self._elsewhere = self._elsewhere, False
         for lane in self._order():
             normal, before = lane.number == self._queues.lane(NORMAL), len(received)
@@ -124,6 +124,7 @@ class Lanes:
         received = await self._queues.receive(self._queues.lane(NORMAL), min(limit, BATCH), math.floor(wait))
         if len(received) == BATCH:
             self._quiet = 0
+            self.wake(NORMAL)
         elif not received:
             self._quiet += 1
         return received
@@ -134,12 +135,14 @@ class Lanes:
             self._polling = asyncio.create_task(self._queues.poll(self._queues.lane(NORMAL), LONG_POLL, GRASP))
             self._began = time.monotonic()
         await asyncio.wait({self._polling}, timeout=wait)
-        return await self._polled() if self._polling.done() else []
+        return await self._polled()
 
     async def _polled(self) -> list[Received]:
-        """What the long poll brought, as far as it is still ours."""
-        assert self._polling is not None
-        polled, self._polling = self._polling, None
+        """What the long poll brought if it has ended, as far as it is still ours."""
+        polled = self._polling
+        if polled is None or not polled.done():
+            return []
+        self._polling = None
         received = await self._queues.grip(await polled)
         full = len(received) == BATCH and time.monotonic() - self._began < PROMPT
         self._prompt = self._prompt + 1 if full else 0
