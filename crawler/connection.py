@@ -22,7 +22,9 @@ from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import AddrInfoType, Connection
 from yarl import URL
 
-from crawler.guard import GuardedResolver, check_address
+from crawler.errors import FailureKind, FetchFailure
+from crawler.guard import GuardedResolver, Refused, check_address
+from crawler.head import HEAD_BYTES, Chunks, Field, end_of_head, read
 
 KEEP_ALIVE = 4.0
 """Seconds an idle connection is kept: enough for a host visited once a second, and less than the five after which
@@ -40,10 +42,6 @@ RECEIVE = 64 * 1024
 comes fresh from the kernel every time and costs more than a page's parsing of headers."""
 
 
-class Refused(OSError):
-    """The address must not be connected to; its text says why in a word or two."""
-
-
 class Wire:
     """What happened below one request."""
 
@@ -51,12 +49,20 @@ class Wire:
         self.fresh = False
         """A connection was made for this request."""
         self.peer = ""
+        self.tried: list[str] = []
+        """Addresses and ports that a connection was tried to."""
+        self.answered = False
+        """The server has begun to answer."""
+        self.fields: tuple[Field, ...] | None = None
+        """The header fields as received, where the parser saw less."""
         self._protocol: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
 
     def uses(self, connection: Connection) -> None:
         """The request goes out on this connection."""
         self._protocol, self._transport = connection.protocol, connection.transport
+        if isinstance(self._protocol, _Protocol):
+            self._protocol.wire = self
         peer = self._transport.get_extra_info("peername") if self._transport else None
         self.peer = peer[0] if peer else ""
 
@@ -101,15 +107,22 @@ def _socket(allow_private: bool, address: AddrInfoType) -> socket.socket:
     reason = check_address(str(address[4][0]), allow_private)
     if reason is not None:
         raise Refused(reason)
-    wire.get().fresh = True
+    this = wire.get()
+    this.fresh = True
+    host, port = str(address[4][0]), address[4][1]
+    this.tried.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     family, kind, protocol = address[:3]
     return socket.socket(family, kind, protocol)
 
 
 class _Protocol(ResponseHandler):
-    """Shows the parser a header section by itself, so that the reply is handed on before its body can offend."""
+    """Shows the parser a header section by itself, mended where it needs to be, so that the reply is handed on before
+    its body can offend; and a chunked body made regular. Interim replies (1xx) are passed over."""
 
-    _headers_awaited = False
+    wire: Wire | None = None
+    """The latest request; None before the first."""
+    _awaiting = False
+    _chunks: Chunks | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -117,19 +130,58 @@ class _Protocol(ResponseHandler):
             transport.max_size = RECEIVE
 
     def set_response_params(self, **params: Any) -> None:
-        self._headers_awaited = True
+        self._awaiting, self._chunks = True, None
+        self._head, self._head_size = bytearray(), 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        if self._headers_awaited:
-            end = data.find(b"\r\n\r\n") + 4
-            if end >= 4:
-                self._headers_awaited = False
-                super().data_received(data[:end])
-                data = data[end:]
-                if not data:
-                    return
-        super().data_received(data)
+        if not data:
+            super().data_received(data)  # a body that was held back goes on
+            return
+        if self.wire is not None and not self._awaiting and (self._payload is None or self._payload.is_eof()):
+            # Nobody asked for this, and it must not be taken for the answer to what is asked next.
+            if self.transport is not None:
+                self.transport.abort()
+            return
+        try:
+            while self._awaiting and data:
+                data = self._read_head(data)
+        except FetchFailure as failure:
+            self._awaiting = False
+            if self.transport is not None:
+                self.transport.abort()
+            self.set_exception(failure)
+            return
+        if self._chunks is not None and data:
+            data = self._chunks.feed(data)
+            if self._chunks.unclear:
+                self.force_close()
+        if data:
+            super().data_received(data)
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Take in what belongs to the header section; answers what is left."""
+        head, known = self._head, len(self._head)
+        head += data if head else data.lstrip(b"\r\n")
+        if self.wire is not None and head:
+            self.wire.answered = True
+        end = end_of_head(head, known) if head else -1
+        if self._head_size + max(end, len(head) if end < 0 else 0) > HEAD_BYTES:
+            raise FetchFailure(FailureKind.PROTOCOL, f"the header section is longer than {HEAD_BYTES // 1024} KiB")
+        if end < 0:
+            return b""
+        section, rest = bytes(head[:end]), bytes(head[end:])
+        found = read(section)
+        if found.status == 101:
+            raise FetchFailure(FailureKind.PROTOCOL, "the server switched to another protocol")
+        self._head, self._head_size = bytearray(), self._head_size + end
+        if found.status >= 200:
+            self._awaiting = False
+            if self.wire is not None:
+                self.wire.fields = found.fields
+            self._chunks = Chunks() if found.chunked else None
+            super().data_received(found.shown)
+        return rest
 
     def connection_lost(self, exc: BaseException | None) -> None:
         payload = self._payload
@@ -149,8 +201,7 @@ async def send(session: aiohttp.ClientSession, url: URL, headers: Iterable[tuple
         return await session.get(url, headers=headers, allow_redirects=False)
     except aiohttp.ClientConnectorError:
         raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        answered = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
-        if this.fresh or answered:
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+        if this.fresh or this.answered:
             raise
     return await session.get(url, headers=headers, allow_redirects=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import ssl
 import time
 from collections.abc import Iterable
 from types import TracebackType
@@ -18,11 +17,13 @@ import aiohttp
 from yarl import URL
 
 from crawler.config import MIB
-from crawler.connection import Connector, Refused, Wire, send, wire
+from crawler.connection import Connector, Wire, send, wire
 from crawler.decode import ACCEPT_ENCODING, Decoder
 from crawler.errors import FailureKind, FetchFailure
+from crawler.failures import failure, places
 from crawler.fetched import Response
-from crawler.guard import GuardedResolver, refusal
+from crawler.guard import GuardedResolver
+from crawler.head import HEAD_BYTES
 from crawler.user_agent import from_field
 
 CONNECT_TIMEOUT = 10.0
@@ -40,8 +41,7 @@ GRACE, MIN_RATE = 15.0, 100.0
 LOOK_EVERY = 5.0
 """Seconds between two looks at the rate."""
 
-HEADER_BYTES, HEADER_FIELDS = 64 * 1024, 1000
-"""Size of one header field or of the status line, and number of fields, beyond which a reply is no HTTP."""
+_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 class Fetcher:
@@ -75,9 +75,10 @@ class Fetcher:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
-            max_line_size=HEADER_BYTES,
-            max_field_size=HEADER_BYTES,
-            max_headers=HEADER_FIELDS,
+            # The header section as a whole is bounded.
+            max_line_size=HEAD_BYTES,
+            max_field_size=HEAD_BYTES,
+            max_headers=HEAD_BYTES,
         )
         self._session._retry_connection = False  # `send` does it, only where it is no second request
 
@@ -127,21 +128,19 @@ class Fetcher:
         try:
             async with watch.timeout:
                 response = await send(self._session, _address(url), tuple(headers))
-                if response.status < 200:
-                    raise FetchFailure(
-                        FailureKind.PROTOCOL, f"the server switched protocols (status {response.status})"
-                    )
                 await body.read(response, this)
         except FetchFailure:
             raise
         except aiohttp.ConnectionTimeoutError:
-            raise FetchFailure(FailureKind.CONNECT, f"no connection within {CONNECT_TIMEOUT:.0f} s") from None
+            text = f"no connection within {CONNECT_TIMEOUT:.0f} s{places(this.tried)}"
+            raise FetchFailure(FailureKind.CONNECT, text) from None
         except TimeoutError:
             if response is None or not body.size:
-                raise FetchFailure(FailureKind.TIMEOUT, f"no answer within {watch.elapsed:.0f} s") from None
+                what = "no answer" if response is None else "the header section, but no body"
+                raise FetchFailure(FailureKind.TIMEOUT, f"{what} within {watch.elapsed:.0f} s") from None
             body.truncated = body.truncated or "time"
         except Exception as error:
-            raise _failure(error) from error
+            raise failure(error, secure=url.startswith("https:"), tried=this.tried, answered=this.answered) from error
         finally:
             watch.stop()
             if response is None or not body.begun or not response.content.is_eof():
@@ -149,7 +148,7 @@ class Fetcher:
                 this.abort()
                 if response is not None:
                     response.close()
-        return body.response(response, url, fetched_at, watch.elapsed, this.peer)
+        return body.response(response, this, url, fetched_at, watch.elapsed)
 
 
 class _Watch:
@@ -194,14 +193,21 @@ class _Body:
         self._limit = limit
         self._stored: list[bytes] = []
         self._plain: list[bytes] | None = None
+        self._plain_stored = False
         self._decoder = Decoder(None, limit)
 
     async def read(self, response: aiohttp.ClientResponse, this: Wire) -> None:
         """Read to the end, the limit or the connection's end, whichever comes first."""
         self.begun = True
         room = self._limit
-        codings = response.headers.getall("Content-Encoding", None)
-        if codings is not None:
+        codings = response.headers.getall("Content-Encoding", [])
+        transfer = response.headers.getall("Transfer-Encoding", [])
+        if transfer and transfer != ["chunked"]:
+            # Nobody asked for it, but a body may be compressed for the transfer (RFC 9112 7.2).
+            also = [name for name in ",".join(transfer).lower().replace(" ", "").split(",") if name in _COMPRESSED]
+            self._plain_stored = bool(also) and not codings
+            codings = codings + also
+        if codings:
             self._decoder = Decoder(", ".join(codings), self._limit)
             self._plain = []
             # A body that does not compress grows a little by its coding, and that is not to cost its end.
@@ -225,13 +231,15 @@ class _Body:
             self.truncated = "disconnect"
 
     def response(
-        self, answer: aiohttp.ClientResponse, url: str, fetched_at: float, elapsed: float, peer: str
+        self, answer: aiohttp.ClientResponse, this: Wire, url: str, fetched_at: float, elapsed: float
     ) -> Response:
         """The whole answer."""
         stored = body = b"".join(self._stored)
         if self._plain is not None:
             self._plain.append(self._decoder.finish())
             body = b"".join(self._plain) if self._decoder.decoded else stored[: self._limit]
+            if self._plain_stored:
+                stored = body  # without the transfer coding
         version = answer.version or aiohttp.HttpVersion11
         reason = answer.reason or ""
         return Response(
@@ -239,12 +247,12 @@ class _Body:
             status=answer.status,
             reason=reason if reason.isascii() else reason.encode("utf-8", "surrogateescape").decode("latin-1"),
             version=f"HTTP/{version.major}.{version.minor}",
-            headers=answer.raw_headers,
+            headers=answer.raw_headers if this.fields is None else this.fields,
             stored=stored,
             body=body,
             fetched_at=fetched_at,
             elapsed=elapsed,
-            ip=peer,
+            ip=this.peer,
             truncated=self.truncated or self._decoder.truncated,
             decoded=self._decoder.decoded,
         )
@@ -259,36 +267,9 @@ def _address(url: str) -> URL:
     try:
         address = URL(url, encoded=True)
         if match is None or address.port is None:
-            raise ValueError("it is no absolute http(s) URL")
-    except ValueError as error:
-        raise FetchFailure(FailureKind.URL, f"{url!r} cannot be requested: {error}") from None
+            raise ValueError
+    except ValueError:
+        text = f"{url[:200]!r} cannot be requested: it is no absolute http(s) URL"
+        raise FetchFailure(FailureKind.URL, text) from None
     # The parser drops the mark of an empty query, which is another resource to some servers.
     return address.with_path(match[1], encoded=True) if url.endswith("?") else address
-
-
-def _failure(error: Exception) -> FetchFailure:
-    """The failure for whatever was raised on the way to the headers."""
-    text = str(error) or type(error).__name__
-    if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, Refused):
-            return refusal(error.host, str(error.os_error))
-        if isinstance(error, aiohttp.ClientConnectorDNSError):
-            return FetchFailure(FailureKind.DNS, f"{error.host} has no address: {error.os_error.strerror or text}")
-        if isinstance(error, aiohttp.ClientSSLError):
-            return FetchFailure(FailureKind.TLS, text)
-        return FetchFailure(FailureKind.CONNECT, text)
-    if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        return FetchFailure(FailureKind.TLS, text)
-    if isinstance(error, aiohttp.ClientResponseError):
-        return FetchFailure(FailureKind.PROTOCOL, f"the answer is no HTTP: {_one_line(error.message)}")
-    if isinstance(error, aiohttp.InvalidURL | UnicodeError):
-        return FetchFailure(FailureKind.URL, f"the URL cannot be requested: {text}")
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return FetchFailure(FailureKind.RESET, "the server closed the connection without an answer")
-    if isinstance(error, OSError):
-        return FetchFailure(FailureKind.RESET, text)
-    return FetchFailure(FailureKind.PROTOCOL, f"{type(error).__name__}: {_one_line(text)}")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -111,6 +111,10 @@ def _embedded(address: IPv6Address) -> list[IPv4Address]:
     return []
 
 
+class Refused(OSError):
+    """The address must not be connected to; its text says why in a word or two."""
+
+
 def refusal(host: str, reason: str) -> FetchFailure:
     """The failure for a host none of whose addresses may be connected to."""
     return FetchFailure(FailureKind.PRIVATE, f"{host} is not crawled: its address is {reason}")
