@@ -115,7 +115,7 @@ class _Rows:
             for _, row in self._read(chosen, PageRow):
                 original = originals.get(_digest(row.digest)) if row.digest and _has_content(row) else None
                 row.duplicate_of = original if original != row.url else None
-                self.unchanged += row.original_file is not None
+                self.unchanged += row.outcome == Ending.DONE and row.original_file is not None
                 batch.append(row)
                 if len(batch) == BATCH:
                     parquet.write(batch)

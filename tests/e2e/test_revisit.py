@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawler.demo.content import Site
 from tests import command
+from tests.e2e.test_aws import Stack, finish
+from tests.emulator import Emulator, Template
 from tests.local_site import DemoSite, demo_site_process
 
 pytestmark = pytest.mark.e2e
@@ -144,6 +147,22 @@ def test_fresh_drops_the_crawl_that_revisits_and_not_the_earlier_one(demo_site: 
         assert result.returncode == 0, result.stderr
         assert msgspec.json.decode(result.stdout)["unchanged"] > 200
     assert done(out, "one")
+
+
+@pytest.mark.emulator
+def test_a_fleet_on_the_deployed_stack_revisits(demo_site: DemoSite, emulator: Emulator, template: Template) -> None:
+    stack = Stack(emulator, template)
+    for name, more in (("one", ()), ("two", ("--from-crawl", "one"))):
+        seeded = stack.run("seed", *demo_site.seeds, "--crawl", name, "--rate", "0", "--allow-private", *more)
+        assert seeded.returncode == 0, seeded.stderr
+        demo_site.clear()
+        finish([stack.worker(), stack.worker()])
+        assert set(demo_site.fetched()) == demo_site.truth.fetched
+    merged = stack.run("merge", "--crawl", "two", "--json")
+    verified = stack.run("verify", "--crawl", "two")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    answers = Counter(request.status for request in demo_site.requests())
+    assert msgspec.json.decode(merged.stdout)["unchanged"] >= answers[304] > 250
 
 
 def test_a_worker_that_revisits_needs_no_pyarrow() -> None:
