@@ -72,21 +72,25 @@ def _not_connected(error: aiohttp.ClientConnectorError, secure: bool, where: str
     if isinstance(error, aiohttp.ClientSSLError):
         problem = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else cause
         return FetchFailure(FailureKind.TLS, _tls(problem) + where)
-    if (secure and cause.errno in (errno.ECONNRESET, errno.EPIPE)) or isinstance(cause, ConnectionAbortedError):
-        # The connection itself was made: its failures have other numbers.
+    if secure and isinstance(cause, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
+        # Only what comes after the connection can end like this.
         return FetchFailure(FailureKind.TLS, "the server broke off the TLS handshake" + where)
     return FetchFailure(FailureKind.CONNECT, (_words(cause) or "no connection") + where)
 
 
 def _lookup(error: OSError) -> str:
-    text = error.strerror or "the lookup failed"
-    return text[:1].lower() + text[1:]
+    return _within(error.strerror or "the lookup failed")
+
+
+def _within(sentence: str) -> str:
+    """A sentence as it goes on after a colon."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
 def _tls(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        text = error.verify_message.rstrip(".")
-        return "the certificate is not valid: " + (text[:1].lower() + text[1:] if text else "nobody vouches for it")
+        text = error.verify_message.rstrip(".") or "nobody vouches for it"
+        return f"the certificate is not valid: {_within(text)}"
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     if reason in _NO_TLS:
         return "the server does not speak TLS on this port"

@@ -133,6 +133,8 @@ class GuardedResolver(AbstractResolver):
         """Addresses of a host, refused ones dropped. Raises FetchFailure (PRIVATE) when all are refused, OSError when
         there are none."""
         addresses = await self._addresses(host, family)
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "no address of a kind that can be used")
         reasons = {ip: check_address(ip, self._allow_private) for ip in addresses}
         allowed = [ip for ip, reason in reasons.items() if reason is None]
         for reason in reasons.values():

@@ -28,6 +28,13 @@ class Peer:
         self.server.asked.set()
         return head
 
+    async def some(self) -> bytes:
+        """Some bytes, as soon as any have come; b"" when the client has gone."""
+        try:
+            return await self._reader.read(65536)
+        except ConnectionError:
+            return b""
+
     async def send(self, data: bytes) -> None:
         """Put bytes on the wire. Raises ConnectionError when the client has gone."""
         self._writer.write(data)
