@@ -11,13 +11,13 @@ import contextlib
 
 import msgspec
 
-from crawler import urls
 from crawler.cookies import Jar
 from crawler.errors import StateUnavailable
 from crawler.fetched import Response
 from crawler.model import CrawlRecord, Lease
 from crawler.sessions import Sessions
 from crawler.state.port import CrawlState
+from crawler.url_key import keys_of
 
 MOST_HOPS = 10
 """Redirects of one page that are followed at once."""
@@ -69,6 +69,7 @@ class Chains:
 
     def __init__(self, state: CrawlState, record: CrawlRecord, sessions: Sessions) -> None:
         self._state, self._sessions, self._shared = state, sessions, record.settings.sessions
+        self._digest = keys_of(record.settings).digest
         # Facts outlive a purge: a crawl begun anew under an old name must find nothing.
         self._crawl = f"{record.id}:{round(record.started_at * 1_000_000)}"
 
@@ -87,7 +88,7 @@ class Chains:
 
     async def leads_back(self, chain: Chain, target: str) -> bool:
         """Whether a redirect's target is in the chain already, so that it is to be asked for now."""
-        digest = urls.digest(target)
+        digest = self._digest(target)
         if digest in chain.digests:
             return True
         if not chain.bounces:
@@ -111,7 +112,7 @@ class Chains:
             return
         digests = [*chain.digests, *(chain.before.digests if chain.before else ())]
         passed = _Passed(tuple(digests[:LONGEST]), b"" if self._shared else chain.jar.dump())
-        name = self._name(urls.digest(target))
+        name = self._name(self._digest(target))
         await self._state.remember(name, msgspec.msgpack.encode(passed), KEPT, if_absent=True)
 
     def _name(self, digest: bytes) -> str:

@@ -18,6 +18,7 @@ from crawler.fetched import Link
 from crawler.model import LOWEST, Lease, Page, Parent, Priority
 from crawler.state.port import CrawlState
 from crawler.trap_memory import TrapMemory
+from crawler.url_key import keys_of
 
 if TYPE_CHECKING:
     from crawler.robots_keeper import RobotsKeeper
@@ -63,6 +64,7 @@ class Filters:
     """`--include` and `--exclude`: searched in the URL's key, so that every spelling of a page decides alike."""
 
     def __init__(self, settings: CrawlSettings) -> None:
+        self._key = keys_of(settings).key
         self._include = [re.compile(pattern) for pattern in settings.include]
         self._exclude = [re.compile(pattern) for pattern in settings.exclude]
 
@@ -70,7 +72,7 @@ class Filters:
         """Exclude wins; without `--include` everything else passes."""
         if not self._include and not self._exclude:
             return True
-        key = urls.key(url)
+        key = self._key(url)
         if any(pattern.search(key) for pattern in self._exclude):
             return False
         return not self._include or any(pattern.search(key) for pattern in self._include)
@@ -80,13 +82,14 @@ class Boosts:
     """`--boost`: searched in the URL's key, as the filters are."""
 
     def __init__(self, settings: CrawlSettings) -> None:
+        self._key = keys_of(settings).key
         self._boosts = [(re.compile(pattern), places) for pattern, places in settings.boost]
 
     def places(self, url: str) -> int:
         """How many places a page comes earlier: those of all that match together, at most five either way."""
         if not self._boosts:
             return 0
-        key = urls.key(url)
+        key = self._key(url)
         return max(-MOST_PLACES, min(MOST_PLACES, sum(n for pattern, n in self._boosts if pattern.search(key))))
 
     def priority(self, url: str, lease: Lease) -> int:
@@ -135,6 +138,7 @@ class Discoverer:
         self, state: CrawlState, crawl: str, settings: CrawlSettings, seen: SeenCache, robots: RobotsKeeper
     ) -> None:
         self.seen = seen
+        self.keys = keys_of(settings)
         self._robots = robots
         self.scope = ScopeCheck(state, crawl, settings)
         self.filters = Filters(settings)
@@ -174,10 +178,10 @@ class Discoverer:
         """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so
         that leaving the scope shows in the ledger. It is as deep as the page itself, but for redirects that count on:
         else they would lead nowhere for ever."""
-        digest = urls.digest(target)
+        digest = self.keys.digest(target)
         if digest in self.seen and lease.receives == 1:
             return None
-        depth = lease.depth + traps.counts_on(target, lease.url, lease.parent_url)
+        depth = lease.depth + traps.counts_on(target, lease.url, lease.parent_url, self.keys)
         skip = self._trap(lease, target, depth)
         return self._make(lease, target, digest, depth, self._names(urls.hostname(target))[1], skip)
 
@@ -194,7 +198,7 @@ class Discoverer:
         return self._make(lease, link.url, link.digest, depth, self._names(host)[1], skip)
 
     def _trap(self, lease: Lease, url: str, depth: int) -> str:
-        return traps.trap(url, depth, lease.url, lease.parent_url, time.gmtime().tm_year)
+        return traps.trap(url, depth, lease.url, lease.parent_url, time.gmtime().tm_year, self.keys)
 
     def _make(self, lease: Lease, url: str, digest: bytes, depth: int, gate: str, skip: str) -> Page:
         parent = Parent(lease.digest, lease.url, lease.receives > 1)
@@ -219,7 +223,7 @@ def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: in
     host = urls.hostname(wire)
     return Page(
         wire,
-        urls.digest(wire),
+        keys_of(settings).digest(wire),
         urls.gate_name(host, settings.pace_by),
         depth,
         priority - _boosts(settings).places(wire),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
@@ -16,8 +17,10 @@ from crawler import charset
 from crawler.depth import capped
 from crawler.directives import directives, has_nofollow
 from crawler.fetched import Link, ParsedPage
+from crawler.resolver import Resolver
 from crawler.sniff import essence, is_html
-from crawler.urls import Resolver, digest, resolve, too_long
+from crawler.url_key import STANDARD, Keys
+from crawler.urls import resolve, too_long
 
 MAX_TITLE = 1000
 """Characters kept of a title."""
@@ -47,7 +50,8 @@ _REFRESH = re.compile(
 # XHTML closes any element by a slash. An HTML parser would take the rest of the page for the content of these.
 _SELF_CLOSED = re.compile(r"<(script|style|title|textarea|iframe|noframes|a)\b([^<>]*)/>", re.IGNORECASE)
 
-_resolver = Resolver()
+# Crawls of one worker that tell pages apart alike share the memo of links.
+_resolver = lru_cache(maxsize=4)(Resolver)
 
 
 @dataclass(slots=True)
@@ -64,7 +68,9 @@ class _Found:
     inner: list[_Found] = field(default_factory=list)
 
 
-def parse(body: bytes, content_type: str | None, url: str, x_robots: Iterable[str], token: str) -> ParsedPage:
+def parse(
+    body: bytes, content_type: str | None, url: str, x_robots: Iterable[str], token: str, keys: Keys = STANDARD
+) -> ParsedPage:
     """Parse a body that came from `url`; `x_robots` are the X-Robots-Tag fields, `token` our product token.
 
     What is not HTML has no links, and its charset is None. A link to the page itself is left out.
@@ -77,7 +83,7 @@ def parse(body: bytes, content_type: str | None, url: str, x_robots: Iterable[st
         text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
     found = _walk(text, token.lower())
     noindex, nofollow = directives(chain(x_robots, found.robots), token)
-    links, bad = ((), 0) if nofollow else _links(found, url, encoding)
+    links, bad = ((), 0) if nofollow else _links(found, url, encoding, keys)
     return ParsedPage(
         links=links,
         links_found=found.seen,
@@ -150,12 +156,13 @@ def _is_svg(node: LexborNode) -> bool:
     return parent is not None and parent.tag == "svg"
 
 
-def _links(found: _Found, url: str, encoding: str) -> tuple[tuple[Link, ...], int]:
+def _links(found: _Found, url: str, encoding: str, keys: Keys) -> tuple[tuple[Link, ...], int]:
     """Resolve what was found; return distinct links in order of appearance, and how many could not be resolved."""
+    resolver = _resolver(keys)
     links: dict[bytes, Link] = {}
     bad = size = 0
     for base, hrefs in _documents(found, url):
-        link_at = _resolver.at(base, encoding)
+        link_at = resolver.at(base, encoding)
         for href in hrefs:
             link = link_at(href)
             if link is None or len(link.url) > MAX_HREF:
@@ -163,7 +170,7 @@ def _links(found: _Found, url: str, encoding: str) -> tuple[tuple[Link, ...], in
             elif link.digest not in links and size < MAX_LINKS_SIZE:
                 links[link.digest] = link
                 size += len(link.url)
-    links.pop(digest(url), None)
+    links.pop(keys.digest(url), None)
     return tuple(links.values()), bad
 
 

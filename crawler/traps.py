@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from crawler import urls
+from crawler.url_key import STANDARD, Keys
 
 REPEATS, NUMBERS = 3, 5
 """How often a segment may occur in a path: a name, and a number, which dates and numbered folders repeat rightly."""
@@ -51,7 +51,7 @@ _DATE_NAME = re.compile(r".*(?:date|day|month|week)\]?", re.IGNORECASE)
 _DATE_VALUE = re.compile(rf"([0-9]{{4}})-?{_MONTH}(?:-?{_DAY})?(?:[T ].*)?")
 
 
-def trap(url: str, depth: int, page: str, before: str, year: int) -> str:
+def trap(url: str, depth: int, page: str, before: str, year: int, keys: Keys = STANDARD) -> str:
     """Why a link is a trap, as the reason of its skip; "" when it seems to be none.
 
     `depth` is the link's, `page` the URL of the page it was found on, `before` that of the page which led there ("" for
@@ -68,7 +68,7 @@ def trap(url: str, depth: int, page: str, before: str, year: int) -> str:
             return "trap-query"
     if _leaves_the_calendar(url, page, year):
         return "trap-calendar"
-    return "trap-chain" if depth > CHAIN and counts_on(url, page, before) else ""
+    return "trap-chain" if depth > CHAIN and counts_on(url, page, before, keys) else ""
 
 
 def split(url: str) -> tuple[str, str]:
@@ -85,11 +85,9 @@ def pattern(url: str) -> str:
     return f"{url[:start]}{_VARIABLE.sub('#', path)}?{'&'.join(names)}"
 
 
-def counts_on(url: str, page: str, before: str) -> bool:
+def counts_on(url: str, page: str, before: str, keys: Keys = STANDARD) -> bool:
     """Whether a link, its page and the page before are three of one pattern."""
-    return (
-        pattern(url) == pattern(page) == pattern(before) and len({urls.key(url), urls.key(page), urls.key(before)}) == 3
-    )
+    return pattern(url) == pattern(page) == pattern(before) and len({*map(keys.key, (url, page, before))}) == 3
 
 
 def _path_trap(path: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawler.depth import LIMIT, capped
 from crawler.fetched import ParsedPage
 from crawler.parse import MAX_LINKS_SIZE, MAX_TITLE, parse
-from crawler.urls import digest
+from crawler.url_key import STANDARD
 
 URL = "https://example.com/a/b.html"
 
@@ -119,7 +119,7 @@ def test_a_bad_link_is_counted_and_costs_no_other() -> None:
 def test_a_link_carries_the_digest_of_its_page() -> None:
     (link,) = page("<a href='/x?utm_source=y&b=1'>").links
     assert link.url == "https://example.com/x?utm_source=y&b=1"
-    assert link.digest == digest("https://example.com/x?b=1")
+    assert link.digest == STANDARD.digest("https://example.com/x?b=1")
 
 
 def test_a_page_of_another_encoding_sends_its_queries_in_it() -> None:

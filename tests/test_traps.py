@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from crawler import traps, urls
+from crawler import traps
 from crawler.config import CrawlSettings
 from crawler.demo.content import Site
 from crawler.discover import Discoverer, SeenCache
@@ -18,6 +18,7 @@ from crawler.fetched import Link
 from crawler.model import Lease, Page, Parent
 from crawler.state.port import CrawlState
 from crawler.trap_memory import BUDGETS, DUPLICATE, PATTERN, PROBE, TrapMemory
+from crawler.url_key import STANDARD
 from tests.faults.crawls import CRAWL, seeded, state_in
 
 HOST = "https://example.com"
@@ -280,14 +281,14 @@ class NoRobots:
 
 
 def link(url: str) -> Link:
-    return Link(url, urls.digest(url))
+    return Link(url, STANDARD.digest(url))
 
 
 def lease(url: str, *, receives: int = 1, depth: int = 0, parent: str = "", priority: int = 10) -> Lease:
     return Lease(
         crawl=CRAWL,
         url=url,
-        digest=urls.digest(url),
+        digest=STANDARD.digest(url),
         gate="example.com",
         depth=depth,
         priority=priority,
@@ -352,5 +353,5 @@ async def test_children_keep_the_parent_they_were_found_on(tmp_path: Path) -> No
     await seeded(tmp_path, [HOST + "/"])
     async with state_in(tmp_path, "w") as state:
         (page,) = await discoverer(state).pages([(lease(HOST + "/"), [link(HOST + "/x/x/x/x/")])])
-        assert page.parent == Parent(urls.digest(HOST + "/"), HOST + "/")
+        assert page.parent == Parent(STANDARD.digest(HOST + "/"), HOST + "/")
         assert page.depth == 1

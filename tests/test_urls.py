@@ -7,8 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crawler import urls
-from crawler.urls import Resolver, digest, gate_name, hostname, key, origin, resolve, site_name, too_long
+from crawler.resolver import Resolver
+from crawler.url_key import STANDARD
+from crawler.urls import gate_name, hostname, origin, resolve, site_name, too_long
 
+key, digest = STANDARD.key, STANDARD.digest
 BASE = "https://example.com/a/b.html?q#f"
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from crawler import urls
 from crawler.archive.folder import PAGES, WARC, crawl_folder, parquet_name
 from crawler.archive.members import members
 from crawler.archive.pace import Pace
@@ -26,6 +25,7 @@ from crawler.archive.verify_report import VerifyReport
 from crawler.archive.verify_warc import Records, page_hash, unreadable
 from crawler.model import CrawlRecord, PageState, Phase
 from crawler.state.port import CrawlState
+from crawler.url_key import keys_of
 
 _FINISHED = {Phase.DONE: 1, Phase.SKIPPED: 2, Phase.DEAD: 4}
 _LEDGER, _MERGED, _UNLISTED = 0b111, 0b1_000_000, 0b10_000_000
@@ -74,6 +74,7 @@ class _Check:
         self.report, self._crawl, self._progress = report, crawl, progress
         self.records = Records(report, self._tell)
         self._pace = Pace(crawl)
+        self._digest = keys_of(crawl.settings).digest
         self._pages: dict[bytes, int] = {}
         self._children: Counter[bytes] = Counter()
         """How many pages of the ledger each page added."""
@@ -157,7 +158,7 @@ class _Check:
         if row.crawl_id != self._crawl.id:
             self.report.fault(f"{file}: the row of {row.url} is of another crawl, {row.crawl_id}")
             return
-        digest = urls.digest(row.url_key)
+        digest = self._digest(row.url_key)
         if self._forgets:
             self._rows.add(page_hash(row.url))
             self._pages.setdefault(digest, _UNLISTED)
@@ -220,7 +221,7 @@ class _Check:
         for key in keys:
             self.report.merged += 1
             self._tell("merged", self.report.merged)
-            digest = urls.digest(key)
+            digest = self._digest(key)
             known = self._pages.get(digest)
             if known is None:
                 self._unknown.setdefault(digest, f"the merged page {key} is not in the ledger")

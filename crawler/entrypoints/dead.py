@@ -18,6 +18,7 @@ from crawler.entrypoints.status import ALIVE, iso
 from crawler.errors import UsageError
 from crawler.model import HOST_DOWN, WELL, CrawlRecord, PageState, Phase
 from crawler.state.port import CrawlState
+from crawler.url_key import keys_of
 
 BATCH = 500
 """Pages revived in one call."""
@@ -71,9 +72,10 @@ async def _dead(state: CrawlState, crawl: str, reason: str | None, host: str | N
 
 async def show(address: str, crawl: str | None, given: Sequence[str], *, as_json: bool) -> None:
     """Print all that is known of dead pages. UsageError names the URLs that are none, after the others were shown."""
-    wanted = _digests(given)
+    asked = _wire_urls(given)
     async with opened(address) as state:
         record = await named(state, crawl)
+        wanted = {keys_of(record.settings).digest(url): url for url in asked}
         pages = await _find(state, record.id, wanted, Phase.DEAD)
         others = await _find(state, record.id, wanted.keys() - pages.keys())
         parents = await _find(state, record.id, {page.parent for page in pages.values() if page.parent is not None})
@@ -88,15 +90,15 @@ async def show(address: str, crawl: str | None, given: Sequence[str], *, as_json
         raise UsageError("; ".join(wrong))
 
 
-def _digests(given: Iterable[str]) -> dict[bytes, str]:
-    """The URLs a user named, by digest, in the form in which they are fetched. UsageError for what is no URL."""
-    wanted: dict[bytes, str] = {}
+def _wire_urls(given: Iterable[str]) -> list[str]:
+    """The URLs a user named, in the form in which they are fetched. UsageError for what is no URL."""
+    asked = []
     for text in given:
         wire = urls.resolve(text, text)
         if wire is None:
             raise UsageError(f"{text!r} is not a URL: write for example https://example.com/page")
-        wanted[urls.digest(wire)] = wire
-    return wanted
+        asked.append(wire)
+    return asked
 
 
 async def _find(
@@ -178,9 +180,10 @@ async def retry(
     `rate` pages a second become claimable; None: all at once. If the process dies here, what was revived is queued and
     the rest is dead as before: the same command goes on.
     """
-    wanted = _digests(given)
+    asked = _wire_urls(given)
     async with opened(address) as state:
         record = await named(state, crawl)
+        wanted = {keys_of(record.settings).digest(url): url for url in asked}
         chosen, gates = list(wanted), {_gate(url, record) for url in wanted.values()}
         if not wanted:
             async for page in _dead(state, record.id, reason, host):

@@ -21,6 +21,7 @@ from crawler.errors import UsageError
 from crawler.guard import check_address
 from crawler.model import Added, CrawlRecord, Page
 from crawler.state.port import CrawlState
+from crawler.url_key import keys_of
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,12 @@ async def crawl_to_seed(state: CrawlState, crawl: str | None, given: Mapping[str
         return await state.create(CrawlRecord(id=name, started_at=now, settings=settings, store=store))
     if settings == record.settings:
         return record
+    if keys_of(settings) is not keys_of(record.settings):
+        # What it has seen is known by its keys: under others it would meet all of it again, or miss what is new.
+        raise UsageError(
+            f"--keep-param, --drop-param: what crawl {record.id} counts as one page cannot change; "
+            "begin another with --crawl NAME"
+        )
     await state.amend(record.id, settings)
     return msgspec.structs.replace(record, settings=settings)
 

@@ -11,7 +11,6 @@ import msgspec
 from warcio.archiveiterator import ArchiveIterator
 from warcio.recordloader import ArcWarcRecord
 
-from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.folder import PAGES, WARC, crawl_folder
 from crawler.archive.rows import PageRow
@@ -19,6 +18,7 @@ from crawler.archive.stores import Store
 from crawler.config import CrawlSettings
 from crawler.fetched import Response
 from crawler.model import CrawlRecord
+from crawler.url_key import STANDARD
 
 START = 1_790_000_000.0
 """2026-09-21, UTC."""
@@ -53,7 +53,7 @@ def row(number: int | str = 1, location: Location | None = None, **changes: Any)
     values: dict[str, Any] = {
         "crawl_id": "c1",
         "url": url,
-        "url_key": urls.key(url),
+        "url_key": STANDARD.key(url),
         "host": "site.test",
         "depth": 0,
         "outcome": "done" if location else "skipped",

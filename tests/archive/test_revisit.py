@@ -15,7 +15,6 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 from warcio.recordloader import ArcWarcRecord
 
-from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.folder import WARC, crawl_folder
 from crawler.archive.inspection import inspect
@@ -29,6 +28,7 @@ from crawler.errors import StoreError
 from crawler.fetched import Response, Revisit
 from crawler.model import Page, done
 from crawler.state.open import open_state
+from crawler.url_key import STANDARD
 from tests.archive.making import START, crawl, response, row, stored
 from tests.archive.relay import Relay
 
@@ -323,7 +323,7 @@ async def test_verify_holds_a_row_against_the_type_of_its_record(directory: Stor
     state = await open_state("sqlite:///:memory:", worker="w", create=True)
     free = crawl(rate=0.0)
     await state.create(free)
-    await state.add("c1", [Page(url=page.url, digest=urls.digest(page.url), gate="site.test", site="x")])
+    await state.add("c1", [Page(url=page.url, digest=STANDARD.digest(page.url), gate="site.test", site="x")])
     await state.settle([(lease, done(100)) for lease in await state.claim(1, "c1")])
     archive = await Archive.open(directory, free, "a")
     location = archive.record(page, Revisit(original.reference, page))

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawler import urls
 from crawler.archive import verify_report
 from crawler.archive.archive import Archive
 from crawler.archive.folder import parquet_name
@@ -26,6 +25,7 @@ from crawler.archive.warc import response_record
 from crawler.model import Beat, CrawlRecord, Page, Parent, dead, done, skipped
 from crawler.state.open import open_state
 from crawler.state.port import CrawlState
+from crawler.url_key import STANDARD
 from tests.archive import making
 from tests.archive.making import START, add, folder_of, response, row
 from tests.emulator import Emulator
@@ -55,7 +55,7 @@ async def state() -> AsyncIterator[CrawlState]:
 
 async def discover(state: CrawlState, *names: int | str) -> None:
     found = [f"http://site.test/{name}" for name in names]
-    await state.add("c1", [Page(url=url, digest=urls.digest(url), gate="site.test", site="x") for url in found])
+    await state.add("c1", [Page(url=url, digest=STANDARD.digest(url), gate="site.test", site="x") for url in found])
 
 
 async def archived(store: Store) -> None:
@@ -329,9 +329,9 @@ async def test_pages_that_a_row_says_were_added_are_those_the_ledger_has_of_it(
     directory: Store, state: CrawlState
 ) -> None:
     await archived(directory)
-    parent = Parent(urls.digest("http://site.test/pending"), "http://site.test/pending")
+    parent = Parent(STANDARD.digest("http://site.test/pending"), "http://site.test/pending")
     children = [f"http://site.test/pending/{number}" for number in range(3)]
-    await state.add("c1", [Page(url, urls.digest(url), "site.test", 1, parent=parent) for url in children])
+    await state.add("c1", [Page(url, STANDARD.digest(url), "site.test", 1, parent=parent) for url in children])
     archive = await Archive.open(directory, crawl(), "c")
     for links_new, says in ((2, []), (3, []), (4, ["the page http://site.test/pending added 4 pages, but "])):
         archive.row(row("pending", archive.record(response("pending")), links_new=links_new))

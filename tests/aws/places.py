@@ -11,7 +11,8 @@ import msgspec
 
 from crawler.model import Page, Parent, Priority
 from crawler.state.aws.records import Message, encode
-from crawler.urls import digest, gate_name, hostname, site_name
+from crawler.url_key import STANDARD
+from crawler.urls import gate_name, hostname, site_name
 from tests.emulator import Emulator
 
 KEY = {
@@ -101,7 +102,7 @@ def page(
     above = Parent(parent.digest, parent.url, redelivered) if parent else None
     site = "" if parent else site_name(host, "host")
     depth = parent.depth + 1 if parent else 0
-    return Page(url, digest(url), gate_name(host, "domain"), depth, priority, site, above, skip)
+    return Page(url, STANDARD.digest(url), gate_name(host, "domain"), depth, priority, site, above, skip)
 
 
 def pages(count: int, parent: Page | None = None, host: str = "site.example") -> list[Page]:

@@ -9,13 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawler import urls
 from crawler.archive.archive import Archive
 from crawler.archive.stores import Store, open_store
 from crawler.archive.verify import verify
 from crawler.archive.verify_report import VerifyReport
 from crawler.model import CrawlRecord, Page, dead, done, skipped
 from crawler.state.redis import RedisState
+from crawler.url_key import STANDARD
 from tests import command
 from tests.archive import making
 from tests.archive.making import add, response, row
