@@ -14,10 +14,12 @@ import math
 import time
 from collections import deque
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from crawler import urls
 from crawler.contexts import Contexts
 from crawler.errors import StateUnavailable, StoreUnavailable, UsageError
 from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
@@ -85,6 +87,7 @@ class Worker:
         self._hurry = asyncio.Event()
         self._room = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], Lease] = {}
+        self._reading: set[asyncio.Task[None]] = set()
         self._held: dict[str, Held] = {}
         self._finished: deque[float] = deque()
         self._parser = Parser()
@@ -100,6 +103,7 @@ class Worker:
     async def run(self) -> Exit:
         """Work until complete or stopped. The caller closes the state."""
         await self._parser.start()
+        urls.registrable_domain("example.com")  # reads the list of suffixes now, not between a turn and its request
         settling = asyncio.create_task(self._settler.run())
         beating = asyncio.create_task(self._beat())
         claiming = asyncio.create_task(self._claim())
@@ -173,6 +177,23 @@ class Worker:
             log.exception("internal fault at one page")
             visit.verdict = self._contexts.fault(lease, error)
         self._settler.put(visit)
+        if visit.sitemaps:
+            reading = asyncio.create_task(self._read_sitemaps(visit))
+            self._reading.add(reading)
+            reading.add_done_callback(self._reading.discard)
+
+    async def _read_sitemaps(self, visit: Visit) -> None:
+        """Sitemaps, while the page stays leased; they take no slot from pages."""
+        lease, whole = visit.lease, False
+        try:
+            visitor = await self._contexts.visitor(lease.crawl)
+            whole = await visitor.sitemaps.read(lease, visit.sitemaps, partial(self._settler.add, lease))
+        except (asyncio.CancelledError, StateUnavailable, StoreUnavailable, UsageError):
+            pass  # the page is given back, as in a visit
+        except Exception:
+            log.exception("internal fault at the sitemaps of one host")
+            whole = True
+        self._settler.read(lease, whole=whole)
 
     async def _over(self) -> bool:
         """Whether every crawl this worker serves is complete: exact, and only asked when nothing is in our hands."""
@@ -230,12 +251,14 @@ class Worker:
     async def _drain(self, settling: asyncio.Task[None], hurry: asyncio.Task[bool]) -> None:
         """Let what is in flight finish, within the deadline; then flush and settle. Raises what broke the settler."""
         deadline = asyncio.get_running_loop().time() + DRAIN
-        while self._tasks and not hurry.done() and (left := deadline - asyncio.get_running_loop().time()) > 0:
-            await asyncio.wait({hurry, *self._tasks}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=GIVE_BACK)
+        while (left := deadline - asyncio.get_running_loop().time()) > 0 and not hurry.done():
+            if not (tasks := {*self._tasks, *self._reading}):
+                break
+            await asyncio.wait({hurry, *tasks}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if tasks := {*self._tasks, *self._reading}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=GIVE_BACK)
         await self._settler.close()
         left = max(WRITE, deadline - asyncio.get_running_loop().time())
         await asyncio.wait({settling, hurry}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -246,9 +269,10 @@ class Worker:
 
     async def _leave(self, *background: asyncio.Task[Any]) -> None:
         """Whatever is still held goes back; nothing here may wait for long."""
-        for task in (*background, *self._tasks):
+        tasks = {*background, *self._tasks, *self._reading}
+        for task in tasks:
             task.cancel()
-        await asyncio.wait({*background, *self._tasks}, timeout=GIVE_BACK)
+        await asyncio.wait(tasks, timeout=GIVE_BACK)
         closing = self._contexts.close(GIVE_BACK if self._hurry.is_set() else WRITE)
         await asyncio.gather(self._give_back(), closing, self._parser.close())
         with contextlib.suppress(TimeoutError, StateUnavailable):

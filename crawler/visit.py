@@ -24,13 +24,16 @@ from crawler.fetched import ParsedPage, Response, Revisit
 from crawler.flights import Flights
 from crawler.gate import void
 from crawler.hosts import AtHost, Hosts
-from crawler.model import HOST_DOWN, Ending, Lease, Verdict, Why, dead, defer, done, skipped
+from crawler.model import FINISHED, HOST_DOWN, Ending, Lease, Verdict, Why, dead, defer, done, skipped
 from crawler.model import retry as try_again
 from crawler.parser import Parser
 from crawler.redirect import REDIRECTS, redirect_target
 from crawler.revisit import UNSURE, Revisits
+from crawler.robots import Robots
 from crawler.robots_fact import Unreachable
 from crawler.robots_keeper import RobotsKeeper
+from crawler.sitemap import is_list, may_be_sitemap
+from crawler.sitemaps import LEVELS, Sitemaps
 from crawler.sniff import is_html
 from crawler.state.port import CrawlState
 
@@ -54,7 +57,8 @@ ADVANCE = 1.0
 
 class Visit(msgspec.Struct, kw_only=True, gc=False):
     """What became of one lease. `response` is set when it is to be archived; with `revisit`, as a record that refers to
-    an earlier one. `redirect_to` is for the page's row; `onward` is a page that a redirect led to, to be added."""
+    an earlier one. `redirect_to` is for the page's row; `onward` is a page that a redirect led to, to be added.
+    `sitemaps`, as robots.txt names them, are to be read before the lease ends."""
 
     lease: Lease
     verdict: Verdict
@@ -64,6 +68,7 @@ class Visit(msgspec.Struct, kw_only=True, gc=False):
     redirect_to: str | None = None
     onward: str | None = None
     status: int | None = None
+    sitemaps: tuple[str, ...] = ()
 
 
 class _Hop(msgspec.Struct, frozen=True, gc=False):
@@ -94,12 +99,13 @@ class Visitor:
         flights: Flights,
         chains: Chains,
         revisits: Revisits | None,
+        sitemaps: Sitemaps,
         pause: Callable[[float], Awaitable[bool]],
     ) -> None:
         self._state, self._crawl, self._settings = state, crawl, settings
         self._fetcher, self._robots, self._discoverer, self._parser = fetcher, robots, discoverer, parser
         self._hosts, self._flights, self._chains = hosts, flights, chains
-        self._revisits, self._pause = revisits, pause
+        self._revisits, self.sitemaps, self._pause = revisits, sitemaps, pause
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._cap = settings.in_flight_per_host if settings.rate else 0
 
@@ -109,19 +115,27 @@ class Visitor:
         refusal = await self._refusal(lease)
         if refusal is not None:
             return Visit(lease=lease, verdict=refusal)
-        start, claimed, taken_at = lease.start_at, not lease.limit, time.time()
+        start, taken_at = lease.start_at, time.time()
         if lease.limit:
             start = await self._state.turn(self._crawl, lease.gate)
         rules, turn_used = await self._robots.rules(lease.url, lease.gate, start)
         if isinstance(rules, Unreachable):
             return Visit(lease=lease, verdict=await self._without_robots(host, rules, asked=turn_used))
+        hop = _Hop(lease.url, lease.gate, start, taken_at, not lease.limit)
+        if turn_used and rules.allowed(lease.url):
+            hop = _Hop(lease.url, lease.gate, await self._state.turn(self._crawl, lease.gate), time.time())
+        visit = await self._permitted(lease, host, rules, hop)
+        if rules.sitemaps and self._settings.sitemaps and visit.verdict.ending in FINISHED:
+            visit.sitemaps = rules.sitemaps if await self.sitemaps.falls_to(lease) else ()
+        return visit
+
+    async def _permitted(self, lease: Lease, host: AtHost, rules: Robots, hop: _Hop) -> Visit:
+        """The visit of a page whose host's rules are known."""
         if not rules.allowed(lease.url):
             return Visit(lease=lease, verdict=skipped("robots"))
-        if turn_used:
-            claimed, taken_at, start = False, time.time(), await self._state.turn(self._crawl, lease.gate)
         try:
             chain = await self._chains.begin(lease)
-            answer, revisit = await self._asked(lease, chain, _Hop(lease.url, lease.gate, start, taken_at, claimed))
+            answer, revisit = await self._asked(lease, chain, hop)
             while isinstance(answer, Response) and (target := await self._back(chain, answer)):
                 there = urls.gate_name(urls.hostname(target), self._settings.pace_by)
                 await self._wait_asked(there, answer)
@@ -164,14 +178,15 @@ class Visitor:
                 return defer(time.time())
             async with self._flights.slot(hop.gate, self._cap), self._slots:
                 now = time.time()
-                if void(start, lease.interval, now):
+                if hop.claimed and now - hop.taken_at > ADVANCE and (at := await self._state.upheld(lease)) > now:
+                    return defer(at)
+                if void(start, lease.interval, time.time()):
                     if hop.claimed:
-                        return defer(now)  # its next claim looks at who is in flight, another turn here would not
+                        # Its next claim looks at who is in flight; another turn taken here would not.
+                        return defer(now)
                     start = await self._state.turn(self._crawl, hop.gate)
                     if start > time.time():
                         continue
-                elif hop.claimed and now - hop.taken_at > ADVANCE and (at := await self._state.upheld(lease)) > now:
-                    return defer(at)
                 async with self._flights.request(hop.gate, lease.interval):
                     response = await self._fetcher.get(hop.url, (*chain.headers(hop.url), *hop.conditions))
             await self._chains.read(chain, response)
@@ -252,16 +267,26 @@ class Visitor:
         if lease.receives > PARSE_DELIVERIES:
             visit.verdict = _crash(lease)
         elif 200 <= page.status < 300 and page.decoded:
-            content_type = page.header(b"content-type")
-            if is_html(content_type, page.body):
-                x_robots = page.header_all(b"x-robots-tag")
-                visit.parsed = await self._parser.parse(
-                    page.url, content_type, page.body, x_robots, self._settings.product_token
-                )
-                if visit.parsed.failed == "crash":
-                    # Perhaps the page, perhaps the machine: an attempt. The last one is stored, without links.
-                    visit.verdict = self._again(lease, "parser-crash", "the parser process died at this page")
+            visit.parsed = await self._parse(lease, page)
+            if visit.parsed is not None and visit.parsed.failed == "crash":
+                # Perhaps the page, perhaps the machine: an attempt. The last one is stored, without links.
+                visit.verdict = self._again(lease, "parser-crash", "the parser process died at this page")
         return visit
+
+    async def _parse(self, lease: Lease, page: Response) -> ParsedPage | None:
+        """What a body says; None for what has no links. A page that lists pages, as a sitemap does, links to them; a
+        feed only where it is a seed."""
+        seed = not lease.parent_url
+        content_type, x_robots = page.header(b"content-type"), page.header_all(b"x-robots-tag")
+        html = is_html(content_type, page.body)
+        if seed or (self._settings.sitemaps and lease.depth <= LEVELS):
+            listed = is_list(page.body) or (may_be_sitemap(page.body) and not html and (seed or ".xml" in page.url))
+            if listed and (found := await self.sitemaps.page(page, x_robots, feeds=seed)) is not None:
+                return found
+        if not html:
+            return None
+        token, keys = self._settings.product_token, self._discoverer.keys
+        return await self._parser.parse(page.url, content_type, page.body, x_robots, token, keys)
 
     async def _redirected(self, lease: Lease, chain: Chain, last: Response) -> Visit:
         """Where a chain ends in a redirect its first answer is the page's."""
