@@ -15,6 +15,7 @@ import pytest
 
 from crawler.config import crawl_settings
 from crawler.model import CrawlRecord, Health, Lease, done
+from crawler.state.aws import backlog
 from crawler.state.aws.state import AwsState
 from tests import emulator
 from tests.aws.places import Place, page, pages
@@ -71,10 +72,11 @@ async def _fill(state: AwsState, place: Place, big: int) -> None:
     for start in range(0, big, 1_000):
         await state.add("c", added[start : start + 1_000])
     used = state.requests - before
-    chunks = [item for item in place.items(place.control) if "#chunk#" in item["pk"]["S"]]
+    scan = place.dynamodb.get_paginator("scan").paginate(TableName=place.control)
+    chunks = [item for found in scan for item in found["Items"] if backlog.NUMBER in item["pk"]["S"]]
     waiting = sum(int(item["count"]["N"]) for item in chunks)
     sizes = [len(item["pk"]["S"]) + len(item["pages"]["B"]) + 20 for item in chunks]
-    # Written and deleted once, each; the line is written for every call that adds and for every ten chunks fed.
+    # Written and emptied once, each; the line is written for every call that adds and for every ten chunks fed.
     units = 2 * sum(math.ceil(size / 1024) for size in sizes) + big / 1_000 + len(chunks) / 10
     print(f"{big:,} pages of one host: {sum(place.depth())} messages, {waiting:,} pages in {len(chunks):,} chunks")
     print(f"  {units / max(1, waiting):.3f} write units a page of backlog, {sum(sizes) / max(1, waiting):.0f} bytes")

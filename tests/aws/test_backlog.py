@@ -35,6 +35,9 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "LOW", 0.0)
     monkeypatch.setattr(feeding, "WINDOW", 0.1)
     monkeypatch.setattr(feeding, "GRACE", 0.5)
+    monkeypatch.setattr(feeding, "AGAIN", 0.0)
+    monkeypatch.setattr(feeding, "NOTED", 0.0)
+    monkeypatch.setattr(placing, "NOTED", 0.0)
 
 
 class Killed(BaseException):
@@ -86,7 +89,10 @@ async def empty(state: AwsState, place: Place) -> None:
 
 
 def chunks(place: Place) -> list[dict[str, Any]]:
-    return [item for item in place.items(place.control) if backlog.NUMBER in item["pk"]["S"]]
+    """Those that have pages."""
+    found = [item for item in place.items(place.control) if backlog.NUMBER in item["pk"]["S"]]
+    assert all(("ttl" in item) == (item["count"]["N"] == "0") for item in found)
+    return [item for item in found if item["count"]["N"] != "0"]
 
 
 def line(place: Place, host: str = "site.example", crawl: str = "c") -> dict[str, Any]:

@@ -8,8 +8,9 @@ a hundred times. Only the pages of the next minutes are on a queue; those behind
     chunk    an item some pages
 
 A chunk is written where there is none of its number. The tail then moves past it, and never past a number without
-chunk. The head moves once a chunk's pages are on the queue, and only then the chunk is deleted. So none is missing
-between head and tail, whoever dies when; what is written twice is sent twice, which is harmless.
+chunk. The head moves once a chunk's pages are on the queue, and only then the chunk is emptied, for the table to remove
+it some day. So none is missing between head and tail, whoever dies when; what is written twice is sent twice, which is
+harmless.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ FRESH = 5.0
 
 REMEMBERED = 50_000
 """Lines in memory."""
+
+KEPT = 24 * 3600
+"""Seconds for which a chunk stays once it is empty: nobody who saw it as the next to be written is asleep so long."""
 
 RACES = 50
 """Lost races after which a caller gives up for now."""
@@ -70,6 +74,8 @@ class Backlog:
         self._aws, self._table, self._clock = aws, table, clock
         self._seen: OrderedDict[str, Line] = OrderedDict()
         self._insert = f"INSERT INTO \"{table}\" VALUE {{'pk': ?, 'pages': ?, 'count': ?}}"
+        # Values are parameters; the table's name comes from the state's own address.
+        self._empty = f'UPDATE "{table}" SET "pages"=? SET "count"=? SET "ttl"=? WHERE "pk"=?'  # noqa: S608
 
     def seen(self, name: str) -> Line:
         """A line as last seen, however long ago."""
@@ -120,7 +126,7 @@ class Backlog:
             line = await self.cover(name, numbers.stop)
             # The head may have been there already where the tail had been seen long ago: nobody will look there again.
             stray = [number for number, mine in zip(numbers, inserted, strict=True) if mine and number < line.head]
-            await self.delete(name, stray)
+            await self.empty(name, stray)
             ours = zip(numbers, inserted, left, strict=True)
             left = [chunk for number, mine, chunk in ours if not mine or number < line.head]
             if not left:
@@ -168,9 +174,13 @@ class Backlog:
         done, _ = await self._write(name, changes, condition, compared)
         return done
 
-    async def delete(self, name: str, numbers: Sequence[int]) -> None:
-        """Delete chunks."""
-        await self._aws.delete(self._table, [_chunk(name, at) for at in numbers])
+    async def empty(self, name: str, numbers: Sequence[int]) -> None:
+        """Empty chunks. A worker needs no right to delete for it, and what is left is removed for nothing."""
+        removed = n(int(self._clock()) + KEPT)
+        statements = [
+            {"Statement": self._empty, "Parameters": [{"B": b""}, n(0), removed, s(_chunk(name, at))]} for at in numbers
+        ]
+        await self._aws.statements(statements)
 
     async def drop(self, crawl: str, run: str) -> None:
         """Delete the lines of a crawl's run, and of those before it. Reads the whole control table."""
@@ -190,6 +200,8 @@ class Backlog:
             async for items in pages:
                 for item in items:
                     name, _, at = text(item, "pk").partition(NUMBER)
+                    if at and not number(item, "count"):
+                        continue
                     if at:
                         found[name].pages = {**found[name].pages, int(at): number(item, "count")}
                     else:

@@ -58,7 +58,9 @@ def pack(pages: Sequence[Message]) -> bytes:
 
 
 def unpack(packed: bytes) -> list[Message]:
-    """The pages of a chunk. Raises StateMismatch."""
+    """The pages of a chunk; none of one that was emptied. Raises StateMismatch."""
+    if not packed:
+        return []
     try:
         chunk = _decoder.decode(zlib.decompress(packed))
     except (zlib.error, msgspec.DecodeError) as error:

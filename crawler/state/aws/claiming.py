@@ -200,7 +200,7 @@ class Claiming:
         aside = []
         for job in jobs:
             gate = job.page.gate
-            opens, step = self._placing.outlook(job.page)
+            opens, step = self._placing.outlook(job.page.crawl, gate)
             look_at, _ = self._gates.outlook(gate, self._limits.pace(job.page.crawl))
             if not self._room.admit(job, (opens + before[gate] * step) / 1_000_000, look_at):
                 aside.append(_aside(job))

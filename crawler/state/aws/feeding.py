@@ -1,6 +1,6 @@
 """Feeding: one message a line moves pages from the backlog to the queue, a few minutes' turns at a time.
 
-    send the pages of some chunks -> send the next message -> note how far the line has come -> delete the chunks
+    send the pages of some chunks -> send the next message -> note how far the line has come -> empty the chunks
     -> delete this message
 
 If the process dies anywhere here, this message comes back. Before the note it is still the line's feeder, and sends
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -24,7 +25,7 @@ from crawler.state.aws.client import together
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.limits import Limits
-from crawler.state.aws.placing import SPARE, WINDOW, Placing
+from crawler.state.aws.placing import NOTED, SPARE, WINDOW, Placed, Placing
 from crawler.state.aws.queue import Queues
 from crawler.state.aws.quota import Quotas
 from crawler.state.aws.records import Feed, Message, micros
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 MOST = 10
 """Chunks that one message moves: well within its lease."""
+
+AGAIN = 10.0
+"""Seconds after which a message that is not known to be the line's feeder is looked at again."""
 
 GRACE = 60.0
 """Seconds for which a message that is not the line's feeder may still become it: who sends one notes it afterwards."""
@@ -70,6 +74,8 @@ class Feeding:
     async def _feed(self, feed: Feed) -> None:
         try:
             crawl = await self._crawls.known(feed.feed)
+            if crawl.run != feed.run:
+                crawl = await self._crawls.read(feed.feed)  # perhaps begun anew since it was seen
         except UsageError:
             return  # purged: its lines were dropped
         if crawl.run != feed.run:
@@ -78,7 +84,7 @@ class Feeding:
         line = await self._lines.read(name)
         if line.feeder != feed.token:
             if self._clock() - feed.born < GRACE:
-                await self._placing.call(feed, self._clock() + GRACE)
+                await self._placing.call(feed, self._clock() + AGAIN)
             return
         await self._move(feed, name, line)
 
@@ -87,34 +93,32 @@ class Feeding:
         chunks = await self._lines.chunks(name, line.head, MOST)
         if line.head + len(chunks) > line.tail:  # written by a process that died before it said so
             line = await self._lines.cover(name, line.head + len(chunks))
-        placed, moved = await self._due(line, chunks)
+        placed, moved = await self._due(feed, line, chunks)
         if placed:
             await self._adding.post(f"{feed.feed}#{feed.run}", placed)
         moved = msgspec.structs.replace(moved, feeder="", due=0)
         if not moved.empty or not await self._lines.move(name, line, moved):
             all_of_them = moved.head == line.head + len(chunks)
-            at = self._clock() if all_of_them else self._placing.wake(chunks[0][0], moved.booked)
+            at = self._clock() + NOTED if all_of_them else self._placing.wake(feed.feed, feed.gate, moved.booked)
             again = Feed.new(feed.feed, feed.run, feed.gate, self._clock())
             await self._placing.call(again, at)
             moved = msgspec.structs.replace(moved, feeder=again.token, due=micros(at))
             if not await self._lines.move(name, line, moved):
                 return  # another delivery of this message was faster: its own next one is the line's feeder
-        await self._lines.delete(name, range(line.head, moved.head))
+        await self._lines.empty(name, range(line.head, moved.head))
 
-    async def _due(self, line: Line, chunks: list[list[Message]]) -> tuple[list[tuple[Message, float]], Line]:
+    async def _due(self, feed: Feed, line: Line, chunks: list[list[Message]]) -> tuple[Placed, Line]:
         """The pages that are to go on the queue now, with their times, and the line without them: enough for a while,
         or all if a limit has ended them."""
-        if not chunks:
-            return [], line
-        page = chunks[0][0]
-        await self._gates.read([page.gate])
-        await self._quotas.read(self._quotas.stale([page]))
+        some = [page for pages in chunks for page in pages[:1]]
+        await self._gates.read([feed.gate])
+        await self._quotas.read(self._quotas.stale(some))
         now = self._clock()
-        ended = self._limits.limit(page, now)
-        opens, step = self._placing.outlook(page)
-        apart = int(step * SPARE)
+        ended = some and self._limits.limit(some[0], now)
+        opens, step = self._placing.outlook(feed.feed, feed.gate)
+        apart = math.ceil(step * SPARE)
         booked, head = max(line.booked, opens), line.head
-        placed: list[tuple[Message, float]] = []
+        placed: Placed = []
         for pages in chunks:
             if ended:
                 placed += [(page, 0.0) for page in pages]
@@ -132,17 +136,17 @@ class Feeding:
         lines = await self._lines.lines(crawl.record.id, crawl.run)
         for name, found in lines.items():
             head = found.line.head
-            await self._lines.delete(name, [at for at in found.pages if at < head])
+            await self._lines.empty(name, [at for at in found.pages if at < head])
             stop = next(at for at in itertools.count(head) if at not in found.pages)
             # Chunks behind a gap, or without a line: their writer failed or died, or the line was deleted.
             for at in sorted(at for at in found.pages if at > stop):
                 await self._lines.append(name, await self._lines.chunks(name, at, 1))
-                await self._lines.delete(name, [at])
+                await self._lines.empty(name, [at])
             if any(at >= head for at in found.pages):
                 line = await self._lines.cover(name, stop)
                 gate = name.removeprefix(backlog.name(crawl.record.id, crawl.run, ""))
                 now = self._clock()
-                await self._placing.start(name, Feed.new(crawl.record.id, crawl.run, gate, now), line, now)
+                await self._placing.start(name, Feed.new(crawl.record.id, crawl.run, gate, now), line, now + NOTED)
         left = sum(sum(c for at, c in found.pages.items() if at >= found.line.head) for found in lines.values())
         if left:
             log.warning("crawl %s: the backlogs of its hosts are fed again: %d pages", crawl.record.id, left)

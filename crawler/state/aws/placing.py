@@ -50,6 +50,9 @@ turn that was not taken; those that come too early are few."""
 LARGEST = 100
 """Pages of a chunk."""
 
+NOTED = 2.0
+"""Seconds before a feeder's message comes at the earliest: by then it is noted that it is the line's."""
+
 OVERDUE = 900.0
 """Seconds for which a feeder may be late before a line without one is assumed."""
 
@@ -105,10 +108,11 @@ class Placing:
         high = [page for page in pages if page.priority <= Priority.HIGH]
         if not high:
             return []
-        opens, step = self.outlook(high[0])
+        opens, step = self.outlook(high[0].crawl, high[0].gate)
         start = max(opens, self._sent.get(name + AHEAD, 0))
         high = high[: self._fit(start, step, FAR, len(high))]
-        pages[:] = [page for page in pages if page not in high]
+        taken = {page.pk for page in high}
+        pages[:] = [page for page in pages if page.pk not in taken]
         self._note(name + AHEAD, start + len(high) * step)
         return self.spread(high, start, step)
 
@@ -117,7 +121,7 @@ class Placing:
         if not pages:
             return []
         line = self._lines.seen(name)
-        opens, step = self.outlook(pages[0])
+        opens, step = self.outlook(pages[0].crawl, pages[0].gate)
         start = max(opens, self._sent.get(name, 0), line.booked)
         fit = self._fit(start, step, self._soon, len(pages)) if line.empty else 0
         taken, pages[:] = pages[:fit], pages[fit:]
@@ -138,7 +142,8 @@ class Placing:
 
     async def _booked(self, name: str, pages: list[Message], behind: bool) -> Placed:
         """Book turns on the queue for as many as will do; the others go to the backlog."""
-        opens, step = self.outlook(pages[0])
+        page = pages[0]
+        opens, step = self.outlook(page.crawl, page.gate)
         apart = math.ceil(step * SPARE)
         if behind:
             await self._lines.look(name)
@@ -149,15 +154,15 @@ class Placing:
             most = max(1, min(LARGEST, int(micros(WINDOW) // step))) if step else LARGEST
             line = await self._lines.append(name, list(cut(pages[fit:], most)))
             if not line.feeder or line.due < micros(self._clock() - OVERDUE):
-                page, at = pages[0], self.wake(pages[0], line.booked)
+                at = self.wake(page.crawl, page.gate, line.booked)
                 await self.start(name, Feed.new(page.crawl, page.run, page.gate, self._clock()), line, at)
         return self.spread(pages[:fit], start, apart)
 
-    def outlook(self, page: Message) -> tuple[int, int]:
-        """When the next turn for a page is, and what lies between turns (microseconds), as far as is known here."""
-        gate = self._gates.seen(page.gate)
-        step = gate.step(self._limits.pace(page.crawl))
-        return max(micros(self._clock()), gate.next(step)), step
+    def outlook(self, crawl: str, gate: str) -> tuple[int, int]:
+        """When the next turn is, and what lies between turns (microseconds), as far as is known here."""
+        seen = self._gates.seen(gate)
+        step = seen.step(self._limits.pace(crawl))
+        return max(micros(self._clock()), seen.next(step)), step
 
     def spread(self, pages: Sequence[Message], start: int, apart: int) -> Placed:
         """Times to come off the queue for pages whose turns are `apart`: a little before, and with those that are
@@ -175,11 +180,11 @@ class Placing:
         await self.call(feed, at)
         await self._lines.appoint(name, line.feeder, feed.token, micros(at))
 
-    def wake(self, page: Message, booked: int) -> float:
+    def wake(self, crawl: str, gate: str, booked: int) -> float:
         """When a feeder is to come: before the turns that were booked run low, and when the crawl's time is up."""
-        opens, _ = self.outlook(page)
+        opens, _ = self.outlook(crawl, gate)
         low = max(booked, opens) / 1_000_000 - LOW
-        return min(max(self._clock() + 1, low), self._limits.end(page.crawl))
+        return max(self._clock() + NOTED, min(low, self._limits.end(crawl)))
 
     async def call(self, feed: Feed, at: float) -> None:
         """Send a feeder's message, to be received at a time, or a quarter of an hour from now."""
