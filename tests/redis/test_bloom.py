@@ -57,6 +57,25 @@ async def test_pages_that_ended_leave_their_record_and_stay_known(bloom_server: 
     assert (counts.bytes, counts.exact) == (7, True)
 
 
+async def test_the_sums_of_hosts_and_reasons_stay_when_records_leave(bloom_server: RedisServer, make: Make) -> None:
+    state = await make(bloom_server.address(), dedup="bloom", max_pages_per_host=2)
+    await state.add(CRAWL, [*pages(4), page("/no", skip="url-too-long"), *pages(2, "b.example")])
+    leases = {lease.url: lease for lease in await take(state, 9)}
+    assert len(leases) == 4
+    one, two, three, four = leases.values()
+    await state.settle([(one, done()), (two, done()), (three, done()), (four, dead("dns", "no such host"))])
+    rest = await take(state, 9)
+    assert [lease.limit for lease in rest] == ["max-pages-per-host"] * 2
+    await state.settle([(lease, skipped("max-pages-per-host")) for lease in rest])
+    counts = await state.counts(CRAWL)
+    assert counts.skips == {"url-too-long": 1, "max-pages-per-host": 2}
+    assert counts.deaths == {"dns": 1}
+    hosts = {host.gate: (host.pending, host.leased, host.done) async for host in state.hosts(CRAWL)}
+    assert set(hosts) == {"a.example", "b.example"}
+    assert sum(done for _, _, done in hosts.values()) == counts.done == 3
+    assert {(pending, leased) for pending, leased, _ in hosts.values()} == {(0, 0)}
+
+
 async def test_what_the_filter_takes_for_known_is_not_added(bloom_server: RedisServer, make: Make) -> None:
     address = bloom_server.address()
     state = await make(address, dedup="bloom")

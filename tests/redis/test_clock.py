@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from crawler.model import Beat, Settled, done, retry
+from crawler.model import HOST_DOWN, Beat, Health, Settled, Why, done, retry
 from crawler.state.redis import clock as clock_module
 from crawler.state.redis.clock import Clock
 from tests.contract.words import CRAWL, pages, take
@@ -87,6 +87,31 @@ async def test_times_that_a_worker_gives_are_meant_by_its_clock(
     (beat,) = await right.workers()
     assert (beat.worker, beat.rate, beat.held) == ("off", 1.0, 2)
     assert beat.at == pytest.approx(time.time(), abs=NEAR)
+
+
+@pytest.mark.parametrize("off", [OFF, -OFF])
+async def test_what_is_told_of_a_host_is_in_the_worker_s_own_time(
+    redis_server: RedisServer, make: Make, off_by: SetClock, off: float
+) -> None:
+    address = redis_server.address()
+    right = await make(address, "right", rate=1.0, in_flight_per_host=1)
+    await right.add(CRAWL, [*pages(2, "down.example"), *pages(2, "busy.example")])
+    off_by(off)
+    state = await make(address, "off")
+    ours = time.time() + off
+    await state.diagnose("down.example", Health(down_until=ours + 40, failures=3, error="caf\udce9"))
+    await state.occupy("busy.example", "flight", ours + 40)
+    (lease,) = await state.claim(1)
+    assert (lease.gate, lease.limit, lease.health.failures) == ("down.example", HOST_DOWN, 3)
+    assert lease.health.down_until == pytest.approx(ours + 40, abs=NEAR)
+    await state.hold("down.example", until=ours + 40)
+    hosts = {host.gate: host async for host in state.hosts(CRAWL)}
+    assert hosts["down.example"].next_at == pytest.approx(ours + 40, abs=NEAR)
+    assert (hosts["down.example"].why, hosts["down.example"].error) == (Why.DOWN, "caf?")
+    off_by(0)
+    (lease,) = await right.claim(2)
+    assert lease.limit == HOST_DOWN
+    assert lease.health.down_until == pytest.approx(time.time() + 40, abs=NEAR)
 
 
 async def test_a_time_limit_is_counted_by_the_server_s_clock(

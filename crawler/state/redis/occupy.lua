@@ -10,12 +10,12 @@ local SLACK = 60
 
 local _, name, flight, to = unpack(request, 1, 4)
 local flights = BASE .. "flights:" .. name
-call("ZREMRANGEBYSCORE", flights, "-inf", NOW)
 if to > NOW then
   call("ZADD", flights, to, flight)
 else
   call("ZREM", flights, flight)
 end
+call("ZREMRANGEBYSCORE", flights, "-inf", NOW)
 local gate = read_gate(name)
 gate.busy_until = tonumber(call("ZRANGE", flights, -1, -1, "WITHSCORES")[2] or 0)
 if gate.busy_until > 0 then
