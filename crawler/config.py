@@ -39,7 +39,10 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_pages_per_host: a host is what `pace_by` counts as one. in_flight_per_host: requests at one host at a time, over
     the whole fleet; not kept at a rate of 0. boost: regular expression and number of places by which a page whose URL
     matches comes earlier (-5 to 5; several add up). sessions: cookies are kept, and shared by the fleet.
+    sitemaps: those that robots.txt names are read.
     from_crawl: id of an earlier crawl on the same state and store, whose pages are asked for only if they changed.
+    keep_params, drop_params: names of query parameters that count for what is one page although they are known to
+    track, and of others that do not; `*` at the end stands for any rest, `keep_params` win.
     """
 
     rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
@@ -56,6 +59,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_per_host: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
     boost: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=-5, le=5)]], ...] = ()
     sessions: bool = False
+    sitemaps: bool = True
     user_agent: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] = default_user_agent()
     contact: str = ""
     ignore_robots: bool = False
@@ -64,6 +68,8 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: Count = 4
     dedup: Dedup = "exact"
     from_crawl: str | None = None
+    keep_params: tuple[str, ...] = ()
+    drop_params: tuple[str, ...] = ()
 
     @property
     def interval(self) -> float:
@@ -91,6 +97,8 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
                 re.compile(pattern)
             except re.error as error:
                 raise UsageError(f"--{name} {pattern!r} is not a regular expression: {error}") from None
+    for name in ("keep_params", "drop_params"):
+        values[name] = tuple(sorted({_parameter(name, each) for each in values[name]}))
     values["boost"] = tuple(_boost(each) if isinstance(each, str) else each for each in values["boost"])
     if "user_agent" not in given and base.user_agent == default_user_agent(base.contact):
         values["user_agent"] = default_user_agent(values["contact"])
@@ -101,6 +109,14 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
         text, _, path = str(error).partition(" - at `$.")
         option = path.rstrip("`").split("[")[0].replace("_", "-")
         raise UsageError(f"--{option}: {text[0].lower()}{text[1:]}" if option else text) from None
+
+
+def _parameter(option: str, text: str) -> str:
+    """A name of query parameters, or the beginning of some and `*`; their case does not count."""
+    if re.fullmatch(r"[^\s&=#*]*\*?", text) is None or not text:
+        option = option.removesuffix("s").replace("_", "-")
+        raise UsageError(f"--{option} {text!r}: write the name of a query parameter, or its beginning and '*'")
+    return text.lower()
 
 
 def _boost(text: str) -> tuple[str, int]:

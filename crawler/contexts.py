@@ -24,6 +24,8 @@ from crawler.revisit import Revisits
 from crawler.robots_keeper import RobotsKeeper
 from crawler.sessions import Sessions
 from crawler.settle import Ledgers
+from crawler.sitemap import MAX_SIZE
+from crawler.sitemaps import PARSE_TIMEOUT, Sitemaps
 from crawler.state.port import CrawlState
 from crawler.visit import Visitor, pause_until
 
@@ -56,6 +58,8 @@ class Contexts:
     def __init__(self, state: CrawlState, store: str, worker: str, parser: Parser, stopping: asyncio.Event) -> None:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
         self._hosts, self._flights = Hosts(state), Flights(state)
+        # A child of their own: a large sitemap keeps no page waiting. There is none until the first sitemap.
+        self._lists = Parser(PARSE_TIMEOUT, MAX_SIZE)
         self._contexts: dict[str, Context] = {}
         self._stores: dict[str, Store] = {}
         self._retired: list[Context] = []
@@ -107,6 +111,7 @@ class Contexts:
             await context.fetcher.close()
             if context.revisits is not None:
                 await context.revisits.close()
+        await self._lists.close()
 
     async def _read(self, crawl: str, old: Context | None) -> Context:
         """Read the crawl's record; make a context, or follow amended settings with the archive kept open."""
@@ -157,6 +162,7 @@ class Contexts:
             self._flights,
             chains,
             revisits,
+            Sitemaps(self._state, record, fetcher, self._lists, self._flights, pause),
             pause,
         )
         if old is not None:

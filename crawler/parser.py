@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -22,6 +23,8 @@ from crawler.config import MIB
 from crawler.errors import CrawlerError
 from crawler.fetched import ParsedPage
 from crawler.parser_process import FRAME, Job
+from crawler.sitemap import Listing
+from crawler.url_key import STANDARD, Keys
 
 START_TIMEOUT = 60.0
 """Seconds a child may take to report that it is ready."""
@@ -33,19 +36,30 @@ READ_SIZE = 64 * 1024
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 * MIB), "MALLOC_MMAP_THRESHOLD_": str(32 * MIB)}
 
 
-class _Waiting:
-    """A page without an answer yet; its frame is kept for another child."""
+Parsed = TypeVar("Parsed", ParsedPage, Listing)
 
-    __slots__ = ("answer", "frame")
 
-    def __init__(self, frame: bytes, answer: asyncio.Future[ParsedPage]) -> None:
+class _Waiting(Generic[Parsed]):
+    """A page or sitemap without an answer yet; its frame is kept for another child."""
+
+    __slots__ = ("_kind", "answer", "frame")
+
+    def __init__(self, frame: bytes, answer: asyncio.Future[Parsed], kind: type[Parsed]) -> None:
         self.frame = frame
-        self.answer = answer
+        self.answer: asyncio.Future[Parsed] = answer
+        self._kind: type[Parsed] = kind
 
-    def settle(self, page: ParsedPage) -> None:
-        """Answer, unless the caller has gone."""
+    def answered(self, message: bytes) -> None:
+        """Answer, unless the caller has gone. Raises msgspec.MsgspecError for what is no answer."""
+        self._settle(msgspec.msgpack.decode(message, type=self._kind))
+
+    def failed(self, reason: str) -> None:
+        """Answer that there is nothing."""
+        self._settle(self._kind(failed=reason))
+
+    def _settle(self, parsed: Parsed) -> None:
         if not self.answer.done():
-            self.answer.set_result(page)
+            self.answer.set_result(parsed)
 
 
 class Parser:
@@ -58,14 +72,13 @@ class Parser:
         self._timeout = timeout
         self._max_body = max_body
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(ParsedPage)
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting[ParsedPage] | _Waiting[Listing]] = deque()
         self._child: _Child | None = None
         self._replacing: asyncio.Task[CrawlerError | None] | None = None
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0
-        self._suspect: _Waiting | None = None
+        self._suspect: _Waiting[ParsedPage] | _Waiting[Listing] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -80,23 +93,39 @@ class Parser:
                 raise error
 
     async def parse(
-        self, url: str, content_type: str | None, body: bytes, x_robots: Sequence[str], token: str
+        self,
+        url: str,
+        content_type: str | None,
+        body: bytes,
+        x_robots: Sequence[str],
+        token: str,
+        keys: Keys = STANDARD,
     ) -> ParsedPage:
         """Parse a body that came from `url`, as `crawler.parse.parse` does.
 
         A page that the child does not survive or takes too long over has `failed` set to "crash" or "timeout".
         Raises CrawlerError when no child can be started.
         """
+        job = Job(body[: self._max_body], content_type, url, list(x_robots), token, keep=keys.keep, drop=keys.drop)
+        return await self._ask(job, ParsedPage)
+
+    async def listing(self, url: str, body: bytes, keys: Keys = STANDARD) -> Listing:
+        """Read a sitemap that came from `url`, as `crawler.sitemap.listing` does. Fails as `parse` does."""
+        job = Job(body[: self._max_body], None, url, [], "", sitemap=True, keep=keys.keep, drop=keys.drop)
+        return await self._ask(job, Listing)
+
+    async def _ask(self, job: Job, kind: type[Parsed]) -> Parsed:
         if self._closed:
             raise CrawlerError("the parser is closed")
-        message = self._encoder.encode(Job(body[: self._max_body], content_type, url, list(x_robots), token))
-        waiting = _Waiting(FRAME.pack(len(message)) + message, asyncio.get_running_loop().create_future())
+        message = self._encoder.encode(job)
+        answer: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(FRAME.pack(len(message)) + message, answer, kind)
         self._waiting.append(waiting)
         if self._child is not None:
             self._send(self._child, waiting)
         else:
             self._replacement(None)
-        return await waiting.answer
+        return await answer
 
     async def close(self) -> None:
         """End the child; pages without an answer are cancelled."""
@@ -111,7 +140,7 @@ class Parser:
         if child is not None:
             await child.end()
 
-    def _send(self, child: _Child, waiting: _Waiting) -> None:
+    def _send(self, child: _Child, waiting: _Waiting[ParsedPage] | _Waiting[Listing]) -> None:
         child.send(waiting.frame)
         if waiting is self._waiting[0]:
             self._next_at_hand()
@@ -165,7 +194,7 @@ class Parser:
         former, self._child = self._child, None
         self._stop_watching()
         if self._waiting:
-            self._waiting.popleft().settle(ParsedPage(failed=reason))
+            self._waiting.popleft().failed(reason)
         self._replacement(former)
 
     # ---------------------------------------------------------------- called by the child's connection
@@ -175,11 +204,11 @@ class Parser:
         if child is not self._child:
             return
         try:
-            page = self._decoder.decode(message)
+            self._waiting[0].answered(message)
         except msgspec.MsgspecError:  # its memory is damaged
             self._fail_page_at_hand("crash")
             return
-        self._waiting.popleft().settle(page)
+        self._waiting.popleft()
         if self._waiting:
             self._next_at_hand()
 

@@ -1,4 +1,4 @@
-"""The child side of `parser.py`: parses what comes in over a socket and answers in order, one page at a time.
+"""The child side of `parser.py`: parses what comes in over a socket and answers in order, one body at a time.
 
 Started as `python -m crawler.parser_process FD PARENT`. It keeps nothing but a memo of links and may be killed at any
 moment. It ends when its socket does, and on Linux with its parent even while it is busy.
@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from struct import Struct
 
@@ -20,6 +21,8 @@ import msgspec
 
 from crawler.fetched import ParsedPage
 from crawler.parse import parse
+from crawler.sitemap import Listing, listing
+from crawler.url_key import keys_for
 
 FRAME = Struct("!I")
 """Length of the message that follows, in both directions. An empty message from the child says that it is ready."""
@@ -31,13 +34,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A page to parse: the arguments of `crawler.parse.parse`."""
+    """A page to parse: the arguments of `crawler.parse.parse`. Or a sitemap, of which body and URL count."""
 
     body: bytes
     content_type: str | None
     url: str
     x_robots: list[str]
     token: str
+    sitemap: bool = False
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 def main(fd: int, parent: int) -> None:
@@ -57,16 +63,19 @@ def main(fd: int, parent: int) -> None:
             sock.sendall(FRAME.pack(len(answer)) + answer)
 
 
-def _parse(job: Job) -> ParsedPage:
+def _parse(job: Job) -> ParsedPage | Listing:
+    keys = keys_for(job.keep, job.drop)
     try:
-        return parse(job.body, job.content_type, job.url, job.x_robots, job.token)
+        if job.sitemap:
+            return listing(job.body, job.url, time.time(), keys)
+        return parse(job.body, job.content_type, job.url, job.x_robots, job.token, keys)
     except MemoryError:
         os._exit(1)  # what is left of the address space may not do for the next page either
     except Exception as error:
         # A fault of ours: the page fails like one that crashes the process, and the fault shows in the log.
         where = job.url.partition("?")[0][:200]
         print(f"crawler: cannot parse {where}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        return ParsedPage(failed="crash")
+        return Listing(failed="crash") if job.sitemap else ParsedPage(failed="crash")
 
 
 def _receive(sock: socket.socket, size: int) -> bytes:

@@ -2,6 +2,8 @@
 
     store records -> add links -> write rows -> flush (durable) -> settle (mark finished, delete the message)
 
+A page whose origin's sitemaps are read is settled when they have been; what they list is added like its links.
+
 Nothing is acknowledged before it is durable. If the process dies between any two of these steps the leases expire,
 the pages are fetched again, their links are found again (AGAIN for those this parent had added), and the merge keeps
 one row a URL.
@@ -23,10 +25,11 @@ from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
 from crawler.discover import Discoverer
 from crawler.errors import UsageError
-from crawler.fetched import Response, Revisit
-from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, done
+from crawler.fetched import Link, Response, Revisit
+from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, defer, done
 from crawler.patience import patiently
 from crawler.state.port import CrawlState
+from crawler.url_key import Keys
 from crawler.visit import Visit
 
 log = logging.getLogger(__name__)
@@ -41,12 +44,33 @@ FLUSH_SIZE = 64 * 1024 * 1024
 """Unflushed bytes at which a segment is flushed before its time, where a flush costs money."""
 
 
+class Listed(msgspec.Struct, gc=False):
+    """URLs that sitemaps list, to be added as links of a page at depth 0. `durable`: flush the rows of those skipped.
+    `added` is when that is done."""
+
+    lease: Lease
+    links: Sequence[Link]
+    durable: bool
+    added: asyncio.Future[None]
+
+
+class Read(msgspec.Struct, frozen=True, gc=False):
+    """The sitemaps of a page's origin have been read; or not `whole`, and the page is to be handed out again."""
+
+    lease: Lease
+    whole: bool
+
+
 class Ledgers:
     """What one crawl's endings are written to: its archive, and the discoverer that turns links into pages."""
 
     def __init__(self, crawl: str, archive: Archive, discoverer: Discoverer) -> None:
         self.crawl, self.archive, self.discoverer = crawl, archive, discoverer
         self.unsettled: list[tuple[Lease, Verdict]] = []
+        self.reading: dict[str, tuple[Lease, Verdict]] = {}
+        """What waits for its sitemaps to be read, by token."""
+        self.skipped = False
+        """Whether rows of listed URLs that were skipped are not durable yet."""
         self.flushed_at = time.monotonic()
 
     def flush_due(self, idle: bool) -> bool:
@@ -68,7 +92,7 @@ class Settler:
         on_settled: Callable[[Lease, Verdict, Settled], None],
     ) -> None:
         self._state, self._ledgers, self._idle, self._on_settled = state, ledgers, idle, on_settled
-        self._queue: asyncio.Queue[Visit | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Visit | Listed | Read | None] = asyncio.Queue()
         self._open: dict[str, Ledgers] = {}
 
     @property
@@ -80,6 +104,19 @@ class Settler:
         """Hand over a visit; its lease is the settler's from here on."""
         self._queue.put_nowait(visit)
 
+    async def add(self, lease: Lease, links: Sequence[Link], durable: bool) -> None:
+        """Add URLs that the sitemaps of a page's origin list; the page was handed over before, and is not settled.
+
+        Raises UsageError when the crawl is gone.
+        """
+        added: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(Listed(lease, links, durable, added))
+        await added
+
+    def read(self, lease: Lease, *, whole: bool) -> None:
+        """Settle a page that was handed over with sitemaps: as it was handed over, or unless `whole` to come again."""
+        self._queue.put_nowait(Read(lease, whole))
+
     async def close(self) -> None:
         """Flush and settle what is left, then let `run` return."""
         self._queue.put_nowait(None)
@@ -87,7 +124,8 @@ class Settler:
     async def run(self) -> None:
         last = False
         while not last:
-            batch, last = await self._gather()
+            gathered, last = await self._gather()
+            batch = [item for item in gathered if isinstance(item, Visit)]
             # Endings without a row (retry, defer) settle at once, also where no archive could be opened.
             passing = [(v.lease, _passed_on(v)) for v in batch if v.verdict.ending not in FINISHED]
             if passing:
@@ -104,13 +142,16 @@ class Settler:
                     # The crawl was purged meanwhile: its pages are nobody's, and settling them answers LOST.
                     log.info("let %d pages go: %s", len(visits), error)
                     await self._settle([(visit.lease, visit.verdict) for visit in visits])
+            for item in gathered:
+                if not isinstance(item, Visit):
+                    await self._sitemaps(item)
             for ledgers in list(self._open.values()):
                 if ledgers.flush_due(last or (self._queue.empty() and self._idle())):
                     await self._flush(ledgers)
 
-    async def _gather(self) -> tuple[list[Visit], bool]:
+    async def _gather(self) -> tuple[list[Visit | Listed | Read], bool]:
         """The next batch, and whether it is the last: waits for a first visit (or a flush's time), then a moment."""
-        batch: list[Visit] = []
+        batch: list[Visit | Listed | Read] = []
         try:
             async with asyncio.timeout(self._next_flush()):
                 first = await self._queue.get()
@@ -118,12 +159,12 @@ class Settler:
             return batch, False
         if first is not None:
             await asyncio.sleep(GATHER)
-        visit: Visit | None = first
-        while visit is not None:
-            batch.append(visit)
+        item = first
+        while item is not None:
+            batch.append(item)
             if len(batch) >= BATCH or self._queue.empty():
                 return batch, False
-            visit = self._queue.get_nowait()
+            item = self._queue.get_nowait()
         return batch, True
 
     def _next_flush(self) -> float | None:
@@ -139,13 +180,41 @@ class Settler:
             stored = iter(())
         locations = [next(stored) if visit.response is not None else None for visit in visits]
         new = await self._discover(ledgers, visits)
+        keys = ledgers.discoverer.keys
         for visit, location in zip(visits, locations, strict=True):
-            ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0)))
+            ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0), keys))
             if location is not None and visit.parsed is not None:
                 ledgers.discoverer.traps.fetched(visit.lease.url, location.digest)
             size = location.warc_length if location is not None else 0
             verdict = done(size) if visit.verdict.ending is Ending.DONE else visit.verdict
-            ledgers.unsettled.append((visit.lease, verdict))
+            if visit.sitemaps:
+                ledgers.reading[visit.lease.token] = visit.lease, verdict
+            else:
+                ledgers.unsettled.append((visit.lease, verdict))
+
+    async def _sitemaps(self, item: Listed | Read) -> None:
+        """What comes from the sitemaps of a page that was handed over before."""
+        ledgers = self._ledgers(item.lease.crawl)
+        if isinstance(item, Read):
+            # Without an entry the crawl was purged, and the page let go.
+            if (ending := ledgers.reading.pop(item.lease.token, None)) is not None:
+                if item.whole:
+                    ledgers.unsettled.append(ending)
+                else:
+                    await self._settle([(item.lease, defer(time.time(), again=True))])
+            return
+        try:
+            top = msgspec.structs.replace(item.lease, depth=0)
+            pages = await patiently(lambda: ledgers.discoverer.pages([(top, item.links)]))
+            await self._add(ledgers, pages)
+            if item.durable and ledgers.skipped:
+                await self._flush(ledgers)
+        except UsageError as error:
+            if not item.added.done():
+                item.added.set_exception(error)
+        else:
+            if not item.added.done():
+                item.added.set_result(None)
 
     async def _discover(self, ledgers: Ledgers, visits: Sequence[Visit]) -> dict[bytes, int]:
         """Add the links of a batch; answers how many were new, by the digest of the parent."""
@@ -156,6 +225,10 @@ class Settler:
                 page = ledgers.discoverer.redirect(visit.lease, visit.onward)
                 if page is not None:
                     pages.append(page)
+        return await self._add(ledgers, pages)
+
+    async def _add(self, ledgers: Ledgers, pages: Sequence[Page]) -> dict[bytes, int]:
+        """Add pages, with rows for those that are skipped; answers how many were new, by the digest of the parent."""
         new: dict[bytes, set[bytes]] = defaultdict(set)  # a page may be twice in a batch, leased again when it was late
         for call in _distinct(pages):
             answers = await patiently(partial(self._state.add, ledgers.crawl, call))
@@ -164,13 +237,14 @@ class Settler:
                     continue
                 new[page.parent.digest].add(page.digest)
                 if page.skip:
-                    ledgers.archive.row(skipped_row(ledgers.crawl, page))
+                    ledgers.archive.row(skipped_row(ledgers.crawl, page, ledgers.discoverer.keys))
+                    ledgers.skipped = True
         ledgers.discoverer.seen.update(page.digest for page in pages)
         return {parent: len(children) for parent, children in new.items()}
 
     async def _flush(self, ledgers: Ledgers) -> None:
         await patiently(ledgers.archive.flush)
-        ledgers.flushed_at = time.monotonic()
+        ledgers.flushed_at, ledgers.skipped = time.monotonic(), False
         endings, ledgers.unsettled = ledgers.unsettled, []
         await self._settle(endings)
 
@@ -203,13 +277,13 @@ def store(archive: Archive, answers: Sequence[tuple[Response, Revisit | None]]) 
     return [archive.record(response, revisit) for response, revisit in answers]
 
 
-def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow:
+def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys) -> PageRow:
     """The row of a finished visit."""
     lease, verdict, response, parsed = visit.lease, visit.verdict, visit.response, visit.parsed
     row = PageRow(
         crawl_id=lease.crawl,
         url=lease.url,
-        url_key=urls.key(lease.url),
+        url_key=keys.key(lease.url),
         host=urls.hostname(lease.url),
         depth=lease.depth,
         parent_url=lease.parent_url or None,
@@ -246,12 +320,12 @@ def page_row(visit: Visit, location: Location | None, links_new: int) -> PageRow
     return row
 
 
-def skipped_row(crawl: str, page: Page) -> PageRow:
+def skipped_row(crawl: str, page: Page, keys: Keys) -> PageRow:
     """The row of a page that was skipped when it was discovered."""
     return PageRow(
         crawl_id=crawl,
         url=page.url,
-        url_key=urls.key(page.url),
+        url_key=keys.key(page.url),
         host=urls.hostname(page.url),
         depth=page.depth,
         parent_url=page.parent.url if page.parent else None,

@@ -187,7 +187,7 @@ class Visitor:
                     start = await self._state.turn(self._crawl, hop.gate)
                     if start > time.time():
                         continue
-                async with self._flights.request(hop.gate, lease.interval):
+                async with self._flights.request(hop.gate, start, lease.interval):
                     response = await self._fetcher.get(hop.url, (*chain.headers(hop.url), *hop.conditions))
             await self._chains.read(chain, response)
             return response

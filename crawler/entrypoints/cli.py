@@ -47,6 +47,7 @@ def cli() -> None:
 )
 @click.option("--fresh", is_flag=True, help="Start over: drop this crawl's state and output first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@options.sitemap_option
 @options.cookies_option
 @options.crawl_settings
 @options.common
@@ -67,7 +68,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     cookies = given_cookies(given["cookies"], settings)
     check(urls, given["crawl"], settings)
     # With a state elsewhere there is a folder only if one is asked for: then it is the store.
-    folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], urls)
+    folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], (*urls, *given["sitemap"]))
     order = command.CrawlOrder(
         seeds=urls,
         state=given["state"] or f"{folder}/{STATE_FILE}",
@@ -76,6 +77,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
         processes=given["processes"] or os.cpu_count() or 1,
         settings=settings,
         cookies=cookies,
+        sitemaps=given["sitemap"],
     )
     if given["fresh"]:
         order = run(start_over(order, ask=not given["yes"]), given)
@@ -91,6 +93,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
 @options.option(
     "--file", metavar="F", help="Read URLs from a file, one a line, # begins a comment; '-' is standard input."
 )
+@options.sitemap_option
 @options.cookies_option
 @options.crawl_settings
 @options.common
@@ -101,14 +104,21 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.seeds import check, seed_lines
     from crawler.entrypoints.show import out
 
-    if not urls and not given["file"]:
-        raise UsageError("give URLs, or --file F with one URL a line ('-' reads standard input)")
+    if not urls and not given["file"] and not given["sitemap"]:
+        raise UsageError("give URLs, --file F with one URL a line ('-' reads standard input), or --sitemap URL")
     settings = options.given_settings(given)
     cookies = given_cookies(given["cookies"], settings)
     check(urls if not given["file"] else (), given["crawl"], settings)
     lines = seed_lines(urls, given["file"])
     work = command(
-        need_state(given), given["store"], given["crawl"], lines, settings, cookies, as_json=given["as_json"]
+        need_state(given),
+        given["store"],
+        given["crawl"],
+        lines,
+        settings,
+        cookies,
+        given["sitemap"],
+        as_json=given["as_json"],
     )
     out(run(work, given))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import approximation, host_table, out, table
+from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import hosts_of, status_of
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
@@ -59,17 +60,21 @@ async def seed(
     lines: Iterable[str],
     settings: dict[str, Any],
     cookies: CookieFile | None = None,
+    sitemaps: Sequence[str] = (),
     *,
     as_json: bool,
 ) -> str:
-    """Add seeds, making the crawl when there is none (of that name)."""
+    """Add seeds and what sitemaps list, making the crawl when there is none (of that name)."""
     async with opened(address, create=True) as state:
         record = await crawl_to_seed(state, crawl, settings, store or "")
         if cookies is not None:
             warn(await seed_cookies(state, record, cookies))
-        seeded = await add_seeds(state, record, lines, warn)
+        async with given_sitemaps(state, record, sitemaps) as given:
+            seeded = await add_seeds(state, record, lines, warn)
+            listed = await given.add(warn)
     if as_json:
-        return json_line({"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad})
+        counted = {"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad}
+        return json_line(counted | ({"sitemaps": listed} if listed else {}))
     text = f"crawl {record.id}: {seeded.new} seeds added, {seeded.known} known already"
     return "\n".join(filter(None, (text, approximation(record.settings))))
 

@@ -21,6 +21,7 @@ from crawler.entrypoints.places import store_address
 from crawler.entrypoints.revisiting import resumed
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import Progress
+from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import status_of
 from crawler.errors import CrawlerError, UsageError
 from crawler.model import CrawlRecord
@@ -48,6 +49,7 @@ class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
     processes: int
     settings: dict[str, Any]
     cookies: CookieFile | None = None
+    sitemaps: Sequence[str] = ()
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -65,7 +67,7 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
     state = await open_state(order.state, worker=worker_name(), create=True)
     try:
         there = resumed(await state.crawls(), order.crawl, order.settings)
-        if there is None and not order.seeds:
+        if there is None and not order.seeds and not order.sitemaps:
             raise UsageError("give at least one URL to start from, for example https://example.com/")
         address = store_address(order.store, there, state)
         store = open_store(address)
@@ -73,7 +75,9 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
         if order.cookies is not None:
             progress.say(await seed_cookies(state, record, order.cookies))
-        await add_seeds(state, record, order.seeds, progress.say)
+        async with given_sitemaps(state, record, order.sitemaps) as sitemaps:
+            await add_seeds(state, record, order.seeds, progress.say)
+            await sitemaps.add(progress.say)
         progress.begin(record, address)
         stopped = False
         if (await state.counts(record.id)).outstanding or not await state.complete(record.id):

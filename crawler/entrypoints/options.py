@@ -95,10 +95,21 @@ crawl_settings = together(
     option("--allow-private", is_flag=True, default=None, help="Permit loopback and private addresses; for your own servers."),
     option("--sessions", is_flag=True, default=None, help="Keep cookies, shared by the whole fleet, for 6 hours after their last use (default: none beyond a redirect chain)."),
     option("--from-crawl", metavar="ID", help="Revisit: ask for the pages of an earlier crawl (same state and store) only if they changed since; what did not is not stored again."),
+    option("--sitemaps/--no-sitemaps", default=None, help="Read the sitemaps that robots.txt names; their URLs pass every filter and have depth 1 (default: yes)."),
+    option("--keep-param", "keep_params", multiple=True, metavar="NAME", help="Query parameter that tells pages apart although it is known to track, such as utm_source; '*' at the end stands for any rest; repeatable, wins over --drop-param. Cannot change once the crawl has begun."),
+    option("--drop-param", "drop_params", multiple=True, metavar="NAME", help="Query parameter that does not tell pages apart: of URLs that differ in nothing else the first found is fetched; as --keep-param."),
     option("--lease", type=Duration(), metavar="SECONDS", help="How long a fetcher may hold a URL before another gets it (default 120; on AWS the queues' own time)."),
     option("--dedup", type=click.Choice(["exact", "bloom"]), help="How ended URLs are remembered: each with its record (exact, default), or in a Bloom filter, which saves memory and misses one URL in a million (redis:// only)."),
     option("--max-attempts", type=int, metavar="N", help="Failures before a URL becomes a dead letter (default 4)."),
 )  # fmt: skip
+
+sitemap_option = option(
+    "--sitemap",
+    "sitemap",
+    multiple=True,
+    metavar="URL",
+    help="Add the URLs that a sitemap or feed lists, with depth 1; its host comes into scope; repeatable.",
+)
 
 cookies_option = option(
     "--cookies",
