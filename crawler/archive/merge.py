@@ -30,6 +30,10 @@ BATCH = 20_000
 """Rows of a Parquet row group."""
 
 
+_LAST = chr(0x10FFFF)
+"""Sorts behind every key: those are ASCII."""
+
+
 class MergeResult(msgspec.Struct, frozen=True):
     """`rows` written, one a URL; row `files` read; `path` of the Parquet file; what could not be read, as sentences;
     how many of the rows are of pages `unchanged` since an earlier crawl."""
@@ -126,9 +130,10 @@ class _Rows:
 
     def _originals(self, chosen: bytearray) -> dict[bytes, str]:
         """For each content that occurs more than once: the URL of the page that was fetched first; of several fetched
-        at once, the one whose url_key is the smallest, so that the answer does not depend on the files' order."""
+        at once, the one whose url_key is the smallest, so that the order of the files does not matter."""
         first: dict[bytes, int] = {}
         repeated: set[bytes] = set()
+        tied: set[bytes] = set()
         for place, row in self._read(chosen, _Content):
             if row.digest and _has_content(row):
                 content = _digest(row.digest)
@@ -137,17 +142,26 @@ class _Rows:
                     repeated.add(content)
                     if self._fetched[place] < self._fetched[rival]:
                         first[content] = place
-        # Those fetched at the same moment as the first are looked at once more, by their keys.
-        moments = {content: self._fetched[first[content]] for content in repeated}
+                        tied.discard(content)
+                    elif self._fetched[place] == self._fetched[rival]:
+                        tied.add(content)
+        if tied:
+            self._break_ties(chosen, first, tied)
+        names = bytearray(len(chosen))
+        for content in repeated:
+            names[first[content]] = True
         first.clear()
-        found: dict[bytes, tuple[str, str]] = {}
+        return {_digest(row.digest): row.url for _, row in self._read(names, _Content) if row.digest}
+
+    def _break_ties(self, chosen: bytearray, first: dict[bytes, int], tied: set[bytes]) -> None:
+        """Among the pages of one content fetched at the same moment: the one with the smallest key."""
+        moments = {content: self._fetched[first[content]] for content in tied}
+        keys: dict[bytes, str] = {}
         for place, row in self._read(chosen, _Content):
             if row.digest and _has_content(row):
                 content = _digest(row.digest)
-                if moments.get(content) == self._fetched[place]:
-                    named = (row.url_key, row.url)
-                    found[content] = min(found.get(content, named), named)
-        return {content: url for content, (_, url) in found.items()}
+                if moments.get(content) == self._fetched[place] and row.url_key < keys.get(content, _LAST):
+                    keys[content], first[content] = row.url_key, place
 
     def _read(self, wanted: bytearray, kind: type[_R]) -> Iterator[tuple[int, _R]]:
         """The rows whose place is marked, with their place."""
