@@ -50,10 +50,10 @@ class Room:
         return self._waiting.pop(pk, (None, 0.0))[0]
 
     def due(self) -> list[Job]:
-        """Let those out that are to be looked at."""
+        """Let those out that are to be looked at. Whose lease has expired meanwhile is somebody else's."""
         now = self._clock()
         pks = [pk for pk, (_, look_at) in self._waiting.items() if look_at <= now]
-        return [self._waiting.pop(pk)[0] for pk in pks]
+        return [job for pk in pks if (job := self._waiting.pop(pk)[0]).received.expires_at > now]
 
     def pause(self) -> float:
         """Seconds until one is to be looked at; infinite when the room is empty."""

@@ -1,9 +1,9 @@
 """The state on AWS: frontier in SQS, everything else in DynamoDB.
 
 Where it keeps the port's promises in a weaker form: the order of pages within a lane is the queue's; a page may be
-leased twice at a time after a crash or when SQS delivers twice, and is finished once; pages whose turn is far are out of
-reach until then, minutes at most, also for limits and for hosts that are down; counts are sums of counters until
-the crawl is complete, then exact; which pages are leased only the queues know; `release` leaves leases to expire.
+leased twice at a time after a crash or when SQS delivers twice, and is finished once; pages whose turn is far are out
+of reach for minutes, also for limits and for hosts that are down; counts are sums of counters until the crawl is
+complete, then exact; which pages are leased only the queues know; `release` leaves leases to expire.
 A crawl's lease is the queues' visibility timeout, unless its settings name another: that costs a request more a batch.
 """
 
