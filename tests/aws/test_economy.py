@@ -11,6 +11,10 @@ import pytest
 
 from crawler.model import Health, Lease, done
 from crawler.state.aws import lanes
+from crawler.state.aws.intake import Job
+from crawler.state.aws.queue import Received
+from crawler.state.aws.records import message
+from crawler.state.aws.room import Room
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
 from tests.aws.places import Place, copy_of, page, pages
@@ -97,6 +101,24 @@ async def test_pages_that_waited_in_hand_are_given_back_at_the_end_and_do_not_co
     while len(again) + len(taken) < 3 and time.monotonic() < end:
         again += await other.claim(10)
     assert [lease.receives for lease in again] == [1] * (3 - len(taken))
+
+
+def test_a_page_whose_lease_ran_out_in_hand_is_nobody_s_here_and_one_that_would_is_not_kept() -> None:
+    now = 1_000.0
+    room = Room(120, lambda: now)
+
+    def job(url: str, expires_at: float) -> Job:
+        return Job(message("c", "r", page(url), 0.0), Received(url, "1:x", "", 1, expires_at))
+
+    late, good = job("https://site.example/late", 1_050.0), job("https://site.example/good", 1_120.0)
+    assert not room.admit(job("https://site.example/far", 1_120.0), now + 60, now)
+    assert not room.admit(job("https://site.example/short", 1_030.0), now + 5, now)
+    assert room.admit(late, now + 5, now)
+    assert room.admit(good, now + 25, now + 10)
+    assert (room.pause(), room.due()) == (pytest.approx(0.05), [])
+    now = 1_060.0
+    assert room.due() == [good]
+    assert room.clear() == []
 
 
 async def test_a_worker_without_work_asks_a_queue_once_and_waits_there(
