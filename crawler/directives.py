@@ -51,5 +51,5 @@ def _is_agent(name: str, rest: str) -> bool:
 
 
 def has_nofollow(rel: str | None) -> bool:
-    """Whether a link's `rel` contains the link type nofollow (HTML 4.6.7)."""
-    return rel is not None and "nofollow" in rel.lower().split()
+    """Whether a link's `rel` contains the link type nofollow (HTML 4.6.7); search engines let commas separate, too."""
+    return rel is not None and "nofollow" in rel.lower().replace(",", " ").split()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from html import escape
 from itertools import chain
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
@@ -17,16 +18,14 @@ from crawler import charset
 from crawler.depth import capped
 from crawler.directives import directives, has_nofollow
 from crawler.fetched import Link, ParsedPage
+from crawler.page_fields import MAX_LANG, canonical_url, language
 from crawler.resolver import Resolver
 from crawler.sniff import essence, is_html
 from crawler.url_key import STANDARD, Keys
-from crawler.urls import resolve, too_long
+from crawler.urls import resolve
 
 MAX_TITLE = 1000
 """Characters kept of a title."""
-
-MAX_LANG = 64
-"""Characters kept of a language tag."""
 
 MAX_HREF = 64 * 1024
 """Longest URL that is passed on, so that it may be recorded as too long; a longer one counts as a bad link."""
@@ -41,6 +40,11 @@ MAX_NESTED = 2
 # One walk over the tree finds everything, in document order. A type selector matches in every namespace.
 _WALK = "a, area, link, meta, base, title, frame, iframe"
 
+# What link elements have to be, to be followed.
+_BESIDE = frozenset(("next", "prev", "previous"))
+_FOLLOWED = _BESIDE | {"alternate"}
+_PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
+
 # HTML 4.2.5.3, shared declarative refresh steps.
 _REFRESH = re.compile(
     r"""\s*(?:\d+[\d.]*|\.[\d.]*)\s*[;,\s]\s*(?:url\s*=\s*)?+(?:"([^"]*)|'([^']*)|(.*))""",
@@ -49,6 +53,9 @@ _REFRESH = re.compile(
 
 # XHTML closes any element by a slash. An HTML parser would take the rest of the page for the content of these.
 _SELF_CLOSED = re.compile(r"<(script|style|title|textarea|iframe|noframes|a)\b([^<>]*)/>", re.IGNORECASE)
+
+# Text of XHTML in which nothing is markup.
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 # Crawls of one worker that tell pages apart alike share the memo of links.
 _resolver = lru_cache(maxsize=4)(Resolver)
@@ -64,6 +71,7 @@ class _Found:
     canonical: str | None = None
     title: str | None = None
     lang: str | None = None
+    default_lang: str | None = None
     robots: list[str] = field(default_factory=list)
     inner: list[_Found] = field(default_factory=list)
 
@@ -80,7 +88,7 @@ def parse(
         return ParsedPage(noindex=noindex, nofollow=nofollow)
     text, encoding = charset.decode(body, content_type)
     if essence(content_type) == "application/xhtml+xml":
-        text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
+        text = _SELF_CLOSED.sub(r"<\1\2></\1>", _CDATA.sub(lambda section: escape(section[1]), text))
     found = _walk(text, token.lower())
     noindex, nofollow = directives(chain(x_robots, found.robots), token)
     links, bad = ((), 0) if nofollow else _links(found, url, encoding, keys)
@@ -90,7 +98,7 @@ def parse(
         bad_links=bad,
         title=found.title,
         lang=found.lang,
-        canonical_url=_canonical(found, url),
+        canonical_url=canonical_url(found.canonical, _base(found, url)),
         charset=encoding,
         noindex=noindex,
         nofollow=nofollow,
@@ -106,7 +114,7 @@ def _walk(text: str, token: str, nested: int = 0) -> _Found:
     for node in tree.css(_WALK):
         tag, attributes = node.tag, node.attributes
         if tag in ("a", "area"):
-            name = "href" if "href" in attributes or not _is_svg(node) else "xlink:href"  # SVG 2, 16.1.5
+            name = "href" if "href" in attributes or not _is_foreign(node) else "xlink:href"  # SVG 2, 16.1.5
             if name in attributes:
                 found.seen += 1
                 if "rel" not in attributes or not has_nofollow(attributes["rel"]):
@@ -116,44 +124,56 @@ def _walk(text: str, token: str, nested: int = 0) -> _Found:
                 found.seen += 1
                 found.hrefs.append(attributes["src"] or "")
             if attributes.get("srcdoc") and nested < MAX_NESTED:
-                found.inner.append(inner := _walk(attributes["srcdoc"] or "", token, nested + 1))
+                inner = _walk(attributes["srcdoc"] or "", token, nested + 1)
                 found.seen += inner.seen
+                if not directives(inner.robots, token)[1]:
+                    found.inner.append(inner)
         elif tag == "title":
-            if found.title is None and not _is_svg(node):
+            if found.title is None and not _is_foreign(node):
                 found.title = " ".join(node.text()[: 100 * MAX_TITLE].split())[:MAX_TITLE]
+        elif tag == "base":
+            if found.base is None and "href" in attributes and not _is_foreign(node):
+                found.base = attributes["href"] or ""
+        elif tag == "link":
+            _link(found, attributes)
         else:
-            _head(found, tag, attributes, token)
+            _meta(found, attributes, token)
+    found.lang = found.lang or found.default_lang
     return found
 
 
-def _head(found: _Found, tag: str | None, attributes: dict[str, str | None], token: str) -> None:
-    """Take in a base, link or meta element."""
-    if tag == "base":
-        if found.base is None and "href" in attributes:
-            found.base = attributes["href"] or ""
-    elif tag == "link":
-        rel = (attributes.get("rel") or "").lower().split()
-        if "href" in attributes and ("next" in rel or "prev" in rel):
+def _link(found: _Found, attributes: dict[str, str | None]) -> None:
+    """Take in a link element: a page before or after this one, or this page in another language or for other screens,
+    is a link; style sheets, feeds and the like are none."""
+    rel = (attributes.get("rel") or "").lower().replace(",", " ").split()
+    if not _FOLLOWED.isdisjoint(rel):
+        page = essence(attributes.get("type")) in _PAGE_TYPES and "stylesheet" not in rel
+        if "href" in attributes and (page or not _BESIDE.isdisjoint(rel)):
             found.seen += 1
             if "nofollow" not in rel:
                 found.hrefs.append(attributes["href"] or "")
-        if "canonical" in rel and found.canonical is None:
-            found.canonical = attributes.get("href")
-    else:
-        content = attributes.get("content") or ""
-        if (attributes.get("name") or "").strip().lower() in ("robots", token):
-            found.robots.append(content)
-        if (attributes.get("http-equiv") or "").strip().lower() == "refresh" and (match := _REFRESH.match(content)):
-            found.seen += 1
-            found.hrefs.append(next(filter(None, match.groups()), ""))
+    if "canonical" in rel and found.canonical is None:
+        found.canonical = attributes.get("href")
 
 
-def _is_svg(node: LexborNode) -> bool:
-    """Whether the node belongs to a drawing, where other elements have the same names."""
+def _meta(found: _Found, attributes: dict[str, str | None], token: str) -> None:
+    content = attributes.get("content") or ""
+    if (attributes.get("name") or "").strip().lower() in ("robots", token):
+        found.robots.append(content)
+    pragma = (attributes.get("http-equiv") or "").strip().lower()
+    if pragma == "refresh" and (match := _REFRESH.match(content)):
+        found.seen += 1
+        found.hrefs.append(next(filter(None, match.groups()), ""))
+    elif pragma == "content-language" and found.default_lang is None:
+        found.default_lang = language(content)
+
+
+def _is_foreign(node: LexborNode) -> bool:
+    """Whether the node belongs to a drawing or a formula, where other elements have the same names."""
     parent = node.parent
-    while parent is not None and parent.tag not in ("svg", "foreignObject", "body"):
+    while parent is not None and parent.tag not in ("svg", "math", "foreignObject", "annotation-xml", "body"):
         parent = parent.parent
-    return parent is not None and parent.tag == "svg"
+    return parent is not None and parent.tag in ("svg", "math")
 
 
 def _links(found: _Found, url: str, encoding: str, keys: Keys) -> tuple[tuple[Link, ...], int]:
@@ -184,8 +204,3 @@ def _documents(found: _Found, url: str) -> Iterator[tuple[str, list[str]]]:
 
 def _base(found: _Found, url: str) -> str:
     return (resolve(found.base, url) if found.base is not None else None) or url
-
-
-def _canonical(found: _Found, url: str) -> str | None:
-    canonical = resolve(found.canonical, _base(found, url)) if found.canonical else None
-    return None if canonical is None or too_long(canonical) else canonical

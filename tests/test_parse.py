@@ -37,7 +37,12 @@ def paths(html: str) -> list[str]:
         ("<frameset><frame src=/f1><frame src=/f2></frameset>", ["/f1", "/f2"]),
         ("<iframe src=/i></iframe>", ["/i"]),
         ("<link rel=next href=2><link rel='PREV x' href=0>", ["/a/2", "/a/0"]),
-        ("<link rel=stylesheet href=/s><link rel=alternate href=/t><link rel=canonical href=/c>", []),
+        ("<link rel=previous href=/p><link rel=stylesheet href=/s><link rel=canonical href=/c>", ["/p"]),
+        ("<link rel=alternate hreflang=de href=/de><link rel=alternate media=handheld href=/m>", ["/de", "/m"]),
+        ("<link rel=alternate type='Text/HTML; charset=x' href=/h><link rel=alternate href=/t>", ["/h", "/t"]),
+        ("<link rel=alternate type=application/rss+xml href=/r><link rel=alternate type=text/xml+oembed href=/o>", []),
+        ("<link rel='alternate stylesheet' href=/s><link rel='alternate nofollow' href=/n>", []),
+        ("<link rel=preload href=/l><link rel=icon href=/i><link rel=amphtml href=/a><link rel=shortlink href=/q>", []),
         ("<svg><a xlink:href=/s></a><a href=/t></a><g><a href=/u xlink:href=/v></a></g></svg>", ["/s", "/t", "/u"]),
         ("<a xlink:href=/s>", []),
         ("<svg><foreignObject><a xlink:href=/s></a></foreignObject></svg>", []),
@@ -74,6 +79,8 @@ def paths(html: str) -> list[str]:
         ("<a href=b.html><a href=#><a href=b.html?gclid=1><a href=b.html?>", ["/a/b.html?"]),
         ("<a href=?b=1&a=2><a href=?a=2&b=1>", ["/a/b.html?b=1&a=2"]),
         # nofollow
+        ("<a href=/x rel=ugc,nofollow><a href=/y rel='ugc sponsored'><a href=/z rel=nofollowed>", ["/y", "/z"]),
+        ("<iframe srcdoc='<meta name=robots content=nofollow><a href=/x>'></iframe><a href=/y>", ["/y"]),
         ("<a href=/x rel='x NOFOLLOW'><area href=/y rel=nofollow><a href=/z rel=noopener>", ["/z"]),
         ("<link rel='next nofollow' href=/x>", []),
         ("<META NAME=Robots CONTENT='NOINDEX , NoFollow'><a href=/x>", []),
@@ -101,6 +108,15 @@ def test_what_counts_as_a_link(html: str, links: list[str]) -> None:
         ("<base href='http://['><a href=p>", ["/a/p"]),
         ("<base href><base href=/c/><a href=p>", ["/a/p"]),
         ("<base href=/c/><a href=''>", ["/c/"]),
+        ("<base href=' /c/ '><a href=p>", ["/c/p"]),
+        ("<base href='?x'><a href=p>", ["/a/p"]),
+        ("<base href='#x'><a href=p>", ["/a/p"]),
+        ("<base href='mailto:x'><a href=p>", ["/a/p"]),
+        ("<base href='http://u:p@example.com/x/'><a href=y>", ["http://example.com/x/y"]),
+        ("<body><p><base href=/c/><a href=p>", ["/c/p"]),
+        ("<noscript><base href=/c/></noscript><a href=p>", ["/c/p"]),
+        ("<svg><base href=/s/></svg><template><base href=/t/></template><base href=/c/><a href=p>", ["/c/p"]),
+        ("<iframe srcdoc='<base href=/i/>'></iframe><a href=p>", ["/a/p"]),
     ],
 )
 def test_the_first_base_with_an_href_holds_for_the_whole_page(html: str, links: list[str]) -> None:
@@ -146,6 +162,8 @@ def test_a_page_in_utf_16_has_links() -> None:
         ("<title></title>", None),
         ("<p>x", None),
         ("<title>one</title><title>two</title>", "one"),
+        ("<math><title>formula</title></math><title>page</title>", "page"),
+        ("<svg><foreignObject><title>in a drawing</title></foreignObject></svg>", "in a drawing"),
         ("<body><svg><g><title>drawing</title></g></svg><title>page</title>", "page"),
         ("<title>" + " " * 1024 + "a\0b&#0;c&#xD800;d</title>", "a�b�c�d"),
         ("<title>" + "x" * 5000 + "</title>", "x" * MAX_TITLE),
@@ -165,6 +183,23 @@ def test_language_and_canonical_url() -> None:
     assert found.canonical_url == "https://example.com/c/x"
     assert found.noindex
     assert not found.nofollow
+
+
+@pytest.mark.parametrize(
+    ("html", "lang"),
+    [
+        ("<html xml:lang=fr>", "fr"),
+        ("<html xml:lang=fr lang=de>", "de"),
+        ("<html lang=''><p lang=en>", None),
+        ("<meta http-equiv=Content-Language content=' de-CH x'>", None),
+        ("<meta http-equiv=Content-Language content=' de-CH '>", "de-CH"),
+        ("<meta http-equiv=Content-Language content='de, en'>", None),
+        ("<html lang=fr><meta http-equiv=Content-Language content=de>", "fr"),
+        ("<html lang='" + "x" * 1000 + "'>", "x" * 64),
+    ],
+)
+def test_the_language_of_a_page(html: str, lang: str | None) -> None:
+    assert page(html).lang == lang
 
 
 @pytest.mark.parametrize("href", ["", "http://[", "javascript:x", "/" + "x" * 9000])
@@ -190,6 +225,24 @@ def test_xhtml_may_close_any_element_by_a_slash() -> None:
         "<html xmlns='http://www.w3.org/1999/xhtml'><head><title/><script src='x'/></head><body><a href='/x'/></body>"
     )
     assert [link.url for link in page(html, "application/xhtml+xml").links] == ["https://example.com/x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "links"),
+    [
+        ("<p><![CDATA[ <b> <a href='/no'>x</a> ]]></p><a href='/x?a=1&amp;b=2'>x</a>", ["/x?a=1&b=2"]),
+        ("<script>//<![CDATA[\n if (a<b) write('<a href=/no>') //]]></script><a href='/x'>x</a>", ["/x"]),
+        (
+            "<div/><p/><iframe src='/i'/><textarea/><a href='/x'>x</a><br/><a xml:base='/b/' href='y'/>",
+            ["/i", "/x", "/a/y"],
+        ),
+    ],
+)
+def test_xhtml_has_sections_of_text_and_empty_elements(body: str, links: list[str]) -> None:
+    html = f"<html xmlns='http://www.w3.org/1999/xhtml'><title>A <![CDATA[& B]]></title><body>{body}</body></html>"
+    found = page(html, "Application/XHTML+XML; charset=utf-8")
+    assert [link.url.removeprefix("https://example.com") for link in found.links] == links
+    assert found.title == "A & B"
 
 
 # ---------------------------------------------------------------- hostile pages
