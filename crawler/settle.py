@@ -27,6 +27,7 @@ from crawler.discover import Discoverer
 from crawler.errors import UsageError
 from crawler.fetched import Link, Response, Revisit
 from crawler.model import FINISHED, Added, Ending, Lease, Page, Settled, Verdict, defer, done
+from crawler.page_fields import canonical, language
 from crawler.patience import patiently
 from crawler.state.port import CrawlState
 from crawler.url_key import Keys
@@ -312,11 +313,13 @@ def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys
         original = visit.revisit.reference
         row.original_file, row.original_offset, row.original_length = original.file, original.offset, original.length
     if parsed is not None:
-        row.charset, row.title, row.lang = parsed.charset, parsed.title, parsed.lang
+        row.charset, row.title = parsed.charset, parsed.title
+        row.lang = parsed.lang or language(page.header(b"content-language"))
         row.canonical_url, row.noindex = parsed.canonical_url, parsed.noindex
         row.links_found, row.links_new = parsed.links_found, links_new
         if parsed.failed:
             row.error = row.error or f"not parsed: {parsed.failed}"
+    row.canonical_url = row.canonical_url or canonical(page.header_all(b"link"), page.url)
     return row
 
 
