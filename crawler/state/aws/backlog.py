@@ -83,8 +83,17 @@ class Backlog:
 
     async def look(self, name: str) -> Line:
         """A line as it was a moment ago."""
-        seen = self.seen(name)
-        return seen if 0 <= self._clock() - seen.seen_at < FRESH else await self.read(name)
+        return await self.read(name) if self.stale(name) else self.seen(name)
+
+    def stale(self, name: str) -> bool:
+        """Whether a line should be read again before it is a hint."""
+        return not 0 <= self._clock() - self.seen(name).seen_at < FRESH
+
+    async def refresh(self, names: Sequence[str]) -> None:
+        """Read lines as they are now, in one request."""
+        items = await self._aws.items([(self._table, name) for name in names])
+        for name in names:
+            self._note(name, items.get((self._table, name)))
 
     async def read(self, name: str) -> Line:
         """A line as it is now: a read unit."""

@@ -85,8 +85,18 @@ class Placing:
         by_line: dict[str, list[Message]] = defaultdict(list)
         for page in pages:
             by_line[backlog.name(page.crawl, page.run, page.gate)].append(page)
+        if not again:
+            await self._lines.refresh([name for name, some in by_line.items() if self._unsure(name, some[0])])
         placed = await together([self._place(name, some, again) for name, some in by_line.items()])
         return [entry for some in placed for entry in some]
+
+    def _unsure(self, name: str, page: Message) -> bool:
+        """Whether the line of a page must be read to know what others booked: when it is met first, and while it is
+        in use. A line that is not in use costs nothing."""
+        _, step = self.outlook(page.crawl, page.gate)
+        line = self._lines.seen(name)
+        in_use = line.booked > micros(self._clock()) or not line.empty
+        return step > 0 and (not line.seen_at or (in_use and self._lines.stale(name)))
 
     async def _place(self, name: str, pages: list[Message], again: bool) -> Placed:
         """The pages of one line."""
@@ -117,13 +127,13 @@ class Placing:
         return self.spread(high, start, step)
 
     def _at_once(self, name: str, pages: list[Message]) -> Placed:
-        """Take those whose turn is near, behind what is known of the line."""
-        if not pages:
-            return []
+        """Take those whose turn is near, on a line where nobody books: where the turns will do for all."""
         line = self._lines.seen(name)
+        if not pages or not line.empty or line.booked > micros(self._clock()):
+            return []
         opens, step = self.outlook(pages[0].crawl, pages[0].gate)
-        start = max(opens, self._sent.get(name, 0), line.booked)
-        fit = self._fit(start, step, self._soon, len(pages)) if line.empty else 0
+        start = max(opens, self._sent.get(name, 0))
+        fit = self._fit(start, step, self._soon, len(pages))
         taken, pages[:] = pages[:fit], pages[fit:]
         self._note(name, start + fit * step)
         return [(page, 0.0) for page in taken]
