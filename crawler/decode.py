@@ -21,14 +21,18 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 STEP = 64 * 1024
 """Decoded bytes made at a time, so that a bomb is noticed before it fills the memory."""
 
-SLICE = 64
-"""Encoded bytes given at a time to a decoder that cannot bound its output, or whose failure would lose it."""
+SLICE, BITE = 64, 4096
+"""Encoded bytes given at a time to a decoder that cannot bound its output, or whose failure would lose it; and to one
+whose output can be had again."""
 
 HEAD = 4
 """Bytes that tell whether a frame starts; fewer are held back."""
 
 MOST_CODINGS = 4
 """Codings stacked on one body that are undone. More is an attack or nonsense: the body is left as it is."""
+
+MOST_FRAMES = 10_000
+"""Frames or members that one coding of a body is made of. Empty ones cost time and come to nothing."""
 
 MAX_WINDOW = 8 * 1024 * 1024
 """Largest window that a zstd frame may ask for, in bytes (RFC 9659 3)."""
@@ -90,6 +94,8 @@ class Decoder:
             if self.full:
                 return
             yield from self._through(index + 1, piece)
+        if coding.crowded:
+            self.full, self.truncated = True, "length"
 
     def _keep(self, piece: bytes) -> bytes:
         room = self._limit - self._size
@@ -126,6 +132,8 @@ class _Coding:
         self._frame: _Frame | None = None
         self._held = b""
         self._first, self._plain, self._over = True, False, False
+        self._frames = 0
+        self.crowded = False
         self.produced = 0
         self.damaged = False
 
@@ -143,6 +151,10 @@ class _Coding:
                     self._held = data
                     return
                 if data and self._starts(data):
+                    self._frames += 1
+                    if self._frames > MOST_FRAMES:
+                        self._over = self.crowded = True
+                        return
                     self._frame = self._make()
                 elif self._first:
                     self._plain = True
@@ -219,30 +231,50 @@ class _Inflate(_Frame):
                 return
 
     def _rescue(self, wire: bytes) -> Iterator[bytes]:
-        """Decode again in small bites, without checksums, and yield what is new; a wrong checksum is no damage."""
+        """Decode again without checksums, and yield what is new; a wrong checksum is no damage. Where it breaks, once
+        more, in small bites from there on."""
         for start in (_gzip_header(wire),) if self._gzip else (2, 0):
-            stream, made = isal_zlib.decompressobj(-15), 0
-            try:
-                for at in range(start, len(wire), SLICE):
-                    piece = stream.decompress(wire[at : at + SLICE])
-                    made += len(piece)
-                    if made > self.produced:
-                        piece = piece[self.produced - made :]
-                        self.produced = made
-                        yield piece
-                    if stream.eof:
-                        self.ended = True
-                        return
-            except IsalError:  # type: ignore[misc]  # its stub calls it an instance
-                pass
+            careful = len(wire)
+            at = start
+            while True:
+                try:
+                    for at, piece in self._bites(wire, start, careful):
+                        if piece:
+                            yield piece
+                    break
+                except IsalError:  # type: ignore[misc]  # its stub calls it an instance
+                    if at >= careful:
+                        break
+                    careful = at
+            if self.ended:
+                return
             if self.produced:
                 break
         raise _Damaged
 
+    def _bites(self, wire: bytes, start: int, careful: int) -> Iterator[tuple[int, bytes]]:
+        """Inflate from `start`, in small bites from `careful` on: where each bite begins, and what is new of it."""
+        stream, made, at = isal_zlib.decompressobj(-15), 0, start
+        while at < len(wire) and not stream.eof:
+            yield at, b""
+            end = at + (STEP if at < careful else SLICE)
+            data = wire[at:end]
+            while not stream.eof:
+                piece = stream.decompress(data, STEP)
+                made += len(piece)
+                if made > self.produced:
+                    fresh, self.produced = piece[self.produced - made :], made
+                    yield at, fresh
+                data = stream.unconsumed_tail
+                if not data and len(piece) < STEP:
+                    break
+            at = end
+        self.ended = stream.eof
+
 
 def _gzip_header(wire: bytes) -> int:
     """Length of a gzip member's header (RFC 1952 2.3)."""
-    flags, at = wire[3], 10
+    flags, at = wire[3] if len(wire) > 3 else 0, 10
     if flags & 4:
         at += 2 + int.from_bytes(wire[at : at + 2], "little")
     for flag in (8, 16):
@@ -260,13 +292,13 @@ class _Brotli(_Frame):
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         self.fed.append(data)
-        for at in range(0, len(data), SLICE):
+        for at in range(0, len(data), BITE):
             try:
-                yield from self._process(data[at : at + SLICE])
+                yield from self._process(data[at : at + BITE])
             except brotli.error:
                 # Junk behind the end makes the whole call fail. Come here again and go on byte by byte.
                 before = b"".join(self.fed[:-1]) + data[:at]
-                yield from self._rescue(before, data[at : at + SLICE])
+                yield from self._rescue(before, data[at : at + BITE])
                 return
             if self._stream.is_finished():
                 self.ended = True
@@ -284,7 +316,7 @@ class _Brotli(_Frame):
 
     def _rescue(self, before: bytes, failing: bytes) -> Iterator[bytes]:
         known, self.produced, self._stream = self.produced, 0, brotli.Decompressor()
-        bites = [before[at : at + SLICE] for at in range(0, len(before), SLICE)]
+        bites = [before[at : at + STEP] for at in range(0, len(before), STEP)]
         bites += [failing[at : at + 1] for at in range(len(failing))]
         try:
             for bite in bites:

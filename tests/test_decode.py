@@ -13,7 +13,7 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from crawler.decode import ACCEPT_ENCODING, STEP, Decoder
+from crawler.decode import ACCEPT_ENCODING, MOST_FRAMES, STEP, Decoder
 
 LIMIT = 10_000_000
 PAGE = b"<!doctype html><title>t</title>" + b"".join(b"<p>paragraph %d</p>" % n for n in range(3000))
@@ -218,3 +218,23 @@ def test_a_bomb_between_two_codings_stops_as_well() -> None:
     body, decoder = decode("gzip, gzip", wire, limit=STEP)
     assert body == b""
     assert decoder.truncated == "length"
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd", "gzip, gzip"])
+def test_frames_without_end_stop_at_a_number(name: str) -> None:
+    """Empty ones come to no byte, however many there are, and each costs time."""
+    empty = zstd(b"") if name == "zstd" else gzip.compress(b"")
+    for frames, whole in ((MOST_FRAMES, True), (MOST_FRAMES + 1, False)):
+        wire = empty * (frames - 1) + (zstd(b"end") if name == "zstd" else gzip.compress(b"end"))
+        body, decoder = decode(name, gzip.compress(wire) if "," in name else wire)
+        assert body == (b"end" if whole else b"")
+        assert judged(decoder) == (True, "" if whole else "length")
+        assert decoder.full is not whole
+
+
+@pytest.mark.parametrize("head", [b"\x1f\x8b", b"\x1f\x8b\x00", b"\x1f\x8b\xff\xff", b"\x78", b"\x28\xb5\x2f\xfd"])
+@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "gzip, br, gzip"])
+def test_a_body_of_a_few_bytes_is_no_fault(name: str, head: bytes) -> None:
+    for end in range(len(head) + 1):
+        _, decoder = decode(name, head[:end])
+        assert decoder.truncated in ("", "disconnect")
