@@ -54,13 +54,14 @@ class Flights:
                 del self._gates[gate]
 
     @contextlib.asynccontextmanager
-    async def request(self, gate: str, interval: float) -> AsyncIterator[None]:
-        """Around a request at a gate with `interval` seconds between turns (0: none is needed). Reports it once it
-        has become slow, and that it has ended."""
+    async def request(self, gate: str, start: float, interval: float) -> AsyncIterator[None]:
+        """Around a request whose turn at a gate was at `start` (Unix seconds), with `interval` seconds to the next (0:
+        none is needed). Reports it once it has become slow, and that it has ended."""
         if not interval:
             yield
             return
-        report = asyncio.create_task(self._report(gate, max(interval / 2, LEAST)))
+        # Counted from the turn, as the state does, however late the request itself is.
+        report = asyncio.create_task(self._report(gate, max(start + interval / 2 - time.time(), LEAST)))
         try:
             yield
         finally:
