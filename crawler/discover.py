@@ -218,7 +218,7 @@ class Discoverer:
 def seed_page(url: str, settings: CrawlSettings, *, depth: int = 0, priority: int = Priority.NORMAL) -> Page | None:
     """The page for a seed, boosted; None when the text is no http(s) URL that can be fetched."""
     wire = urls.resolve(url, url)
-    if wire is None:
+    if wire is None or len(wire) > urls.MAX_HREF:
         return None
     host = urls.hostname(wire)
     return Page(

@@ -22,13 +22,10 @@ from crawler.page_fields import MAX_LANG, canonical_url, language
 from crawler.resolver import Resolver
 from crawler.sniff import essence, is_html
 from crawler.url_key import STANDARD, Keys
-from crawler.urls import resolve
+from crawler.urls import MAX_HREF, resolve
 
 MAX_TITLE = 1000
 """Characters kept of a title."""
-
-MAX_HREF = 64 * 1024
-"""Longest URL that is passed on, so that it may be recorded as too long; a longer one counts as a bad link."""
 
 MAX_LINKS_SIZE = 8 * 1024 * 1024
 """Characters of all links of a page together; a page can multiply its size by a long base URL. The rest is not

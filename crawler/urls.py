@@ -19,6 +19,9 @@ from crawler.config import PaceBy, Scope
 MAX_URL = 8000
 """Longest URL that is requested, in bytes (RFC 9110 4.1). Longer ones are refused whole, never cut."""
 
+MAX_HREF = 64 * 1024
+"""Longest URL that is passed on, so that it may be recorded as too long; a longer one counts as no URL."""
+
 # What needs no work: characters that the parser leaves alone, escapes in upper case of what must stay escaped. A name
 # whose last label starts with a letter is no IPv4 address in disguise; punycode is left to the parser.
 _NAME = r"(?!xn--)(?:[a-z0-9_-]+\.(?!xn--))*[a-z][a-z0-9-]*"

@@ -18,9 +18,10 @@ HOST = "https://example.com"
 
 TRACKERS = (
     "utm_source utm_medium utm_campaign utm_term utm_content utm_id utm_whatever_comes gclid gclsrc dclid gbraid "
-    "wbraid gad_source srsltid _ga _gl fbclid igshid msclkid yclid ysclid _openstat twclid ttclid li_fat_id epik mc_cid "
-    "mc_eid mkt_tok vero_id oly_anon_id oly_enc_id _hsenc _hsmi __hstc __hssc __hsfp hsCtaTracking hsa_acc hsa_net "
-    "wickedid rb_clickid irclickid pk_campaign pk_kwd piwik_keyword mtm_source matomo_cid s_kwcid ef_id _branch_match_id"
+    "wbraid gad_source srsltid _ga _gl fbclid igshid msclkid yclid ysclid _openstat twclid ttclid li_fat_id epik "
+    "mc_cid mc_eid mkt_tok vero_id oly_anon_id oly_enc_id _hsenc _hsmi __hstc __hssc __hsfp hsCtaTracking hsa_acc "
+    "hsa_net wickedid rb_clickid irclickid pk_campaign pk_kwd piwik_keyword mtm_source matomo_cid s_kwcid ef_id "
+    "_branch_match_id"
 )
 
 PAGES = (
