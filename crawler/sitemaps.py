@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -59,6 +60,13 @@ MOST_FILES = 500
 
 BATCH = 500
 """URLs added at a time."""
+
+MOST_TIME = 3600.0
+"""Seconds after which a reader begins no other file: the page comes again, for no queue lets a message be held for
+ever (12 hours on SQS)."""
+
+ROOM = 5.0
+"""Seconds between two looks whether a crawl with a limit of pages has use for more URLs."""
 
 AT_ONCE = 4
 """Files fetched and parsed by one process at a time: each may take a few times its size in memory."""
@@ -121,7 +129,7 @@ class Sitemaps:
         What cannot be had is counted and told in one line. Raises UsageError when the crawl is gone.
         """
         origin = urls.origin(lease.url)
-        walk = Walk(self, add, remembered=self._crawl)
+        walk = Walk(self, add, remembered=self._crawl, seconds=MOST_TIME)
         walk.known.add(self.keys.digest(f"{origin}{PATH}"))
         try:
             for written in itertools.islice(named, MOST_FILES):
@@ -149,6 +157,24 @@ class Sitemaps:
 
     def _done(self, origin: str) -> str:
         return f"sitemaps-read:{self._crawl}:{origin}"
+
+    async def needed(self) -> bool:
+        """Whether the crawl still has use for URLs: False once its time or its pages are used up. While more pages wait
+        than its limit has room for, others would only be skipped: that is waited for. Raises Stopping."""
+        ends = self._record.started_at + self._settings.max_time if self._settings.max_time else math.inf
+        limit, done = self._settings.max_pages, -1
+        while time.time() < ends:
+            if limit is None:
+                return True
+            counts = await patiently(lambda: self._state.counts(self._record.id))
+            if counts.pending < limit - counts.done:
+                return True
+            # Pages that read sitemaps take room themselves: the last ones that it has wait for nothing but each other.
+            if counts.done >= limit or (counts.done == done and counts.done + counts.leased >= limit):
+                return False
+            done = counts.done
+            await self._until(time.time() + ROOM)
+        return False
 
     async def finished(self, name: str) -> bool:
         """Whether a fact says that something was read."""
@@ -219,7 +245,7 @@ class Sitemaps:
                     start = await self._turn(gate)
                     if start > time.time():
                         continue
-                async with self._flights.request(gate, interval):
+                async with self._flights.request(gate, start, interval):
                     response = await self._fetcher.get(url, max_body=MAX_SIZE, extra=True)
                 listing = await self.parse(response) if 200 <= response.status < 300 else None
                 return msgspec.structs.replace(response, stored=b"", body=b""), listing
@@ -243,23 +269,28 @@ def _checked(listing: Listing) -> Listing:
 class Walk:
     """A walk through sitemaps and what their indexes list, each file once.
 
-    remembered: under which name finished files are facts, "" when they are not to be. known: digests of files.
+    remembered: under which name finished files are facts, "" when they are not to be. seconds: after these it ends with
+    Stopping. known: digests of files.
     """
 
-    def __init__(self, sitemaps: Sitemaps, add: Add, remembered: str = "") -> None:
+    def __init__(self, sitemaps: Sitemaps, add: Add, remembered: str = "", seconds: float = math.inf) -> None:
         self.known: set[bytes] = set()
         self.files = self.urls = self.damaged = self.beyond = self.unread = 0
         self.errors: list[str] = []
         self._sitemaps, self._add, self._remembered = sitemaps, add, remembered
+        self._ends, self._needed = time.monotonic() + seconds, True
 
     async def file(self, url: str, level: int = 0) -> None:
         """Read a file, unless it was, and what it lists. If the process dies in here, the file is read again."""
         digest = self._sitemaps.keys.digest(url)
         if digest in self.known:
             return
-        if level > LEVELS or self.files >= MOST_FILES:
+        self._needed = self._needed and await self._sitemaps.needed()
+        if level > LEVELS or self.files >= MOST_FILES or not self._needed:
             self.unread += 1
             return
+        if time.monotonic() > self._ends:
+            raise Stopping
         self.known.add(digest)
         name = f"sitemap:{self._remembered}:{digest.hex()}"
         if self._remembered and await self._sitemaps.finished(name):
@@ -296,5 +327,7 @@ class Walk:
         if self.damaged or self.beyond:
             parts.append(f"{self.damaged} damaged entries, {self.beyond} beyond the limit of a file")
         if self.unread:
-            parts.append(f"{self.unread} files left out, beyond {MOST_FILES} files or {LEVELS} levels")
+            parts.append(
+                f"{self.unread} files left out, beyond {MOST_FILES} files, {LEVELS} levels or the crawl's limits"
+            )
         return "; ".join(parts)
