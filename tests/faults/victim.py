@@ -25,6 +25,7 @@ from crawler.fetch import Fetcher
 from crawler.fetched import ParsedPage
 from crawler.loop import Exit, Worker
 from crawler.parse import parse
+from crawler.url_key import Keys
 from tests.faults.crawls import state_in
 
 Fault = Literal["kill", "unavailable"]
@@ -107,8 +108,10 @@ class InProcess:
 
     async def close(self) -> None: ...
 
-    async def parse(self, url: str, kind: str | None, body: bytes, x_robots: list[str], token: str) -> ParsedPage:
-        return parse(body, kind, url, x_robots, token)
+    async def parse(
+        self, url: str, kind: str | None, body: bytes, x_robots: list[str], token: str, keys: Keys
+    ) -> ParsedPage:
+        return parse(body, kind, url, x_robots, token, keys)
 
 
 async def strike(folder: Path, worker: str, fault: Fault = "kill", at: int | None = None) -> int:
