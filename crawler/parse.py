@@ -22,7 +22,7 @@ from crawler.page_fields import MAX_LANG, canonical_url, language
 from crawler.resolver import Resolver
 from crawler.sniff import essence, is_html
 from crawler.url_key import STANDARD, Keys
-from crawler.urls import MAX_HREF, resolve
+from crawler.urls import MAX_HREF, encode_query, resolve
 
 MAX_TITLE = 1000
 """Characters kept of a title."""
@@ -44,15 +44,15 @@ _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 
 # HTML 4.2.5.3, shared declarative refresh steps.
 _REFRESH = re.compile(
-    r"""\s*(?:\d+[\d.]*|\.[\d.]*)\s*[;,\s]\s*(?:url\s*=\s*)?+(?:"([^"]*)|'([^']*)|(.*))""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+    r"""\s*+(?:[0-9][0-9.]*+|\.[0-9.]*+)(?=[;,\s])\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(?:"([^"]*)|'([^']*)|(.*))""",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 
 # XHTML closes any element by a slash. An HTML parser would take the rest of the page for the content of these.
 _SELF_CLOSED = re.compile(r"<(script|style|title|textarea|iframe|noframes|a)\b([^<>]*)/>", re.IGNORECASE)
 
 # Text of XHTML in which nothing is markup.
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 
 # Crawls of one worker that tell pages apart alike share the memo of links.
 _resolver = lru_cache(maxsize=4)(Resolver)
@@ -95,7 +95,7 @@ def parse(
         bad_links=bad,
         title=found.title,
         lang=found.lang,
-        canonical_url=canonical_url(found.canonical, _base(found, url)),
+        canonical_url=canonical_url(encode_query(found.canonical or "", encoding), _base(found, url, encoding)),
         charset=encoding,
         noindex=noindex,
         nofollow=nofollow,
@@ -178,8 +178,8 @@ def _links(found: _Found, url: str, encoding: str, keys: Keys) -> tuple[tuple[Li
     resolver = _resolver(keys)
     links: dict[bytes, Link] = {}
     bad = size = 0
-    for base, hrefs in _documents(found, url):
-        link_at = resolver.at(base, encoding)
+    for base, coded_in, hrefs in _documents(found, url, encoding):
+        link_at = resolver.at(base, coded_in)
         for href in hrefs:
             link = link_at(href)
             if link is None or len(link.url) > MAX_HREF:
@@ -191,13 +191,13 @@ def _links(found: _Found, url: str, encoding: str, keys: Keys) -> tuple[tuple[Li
     return tuple(links.values()), bad
 
 
-def _documents(found: _Found, url: str) -> Iterator[tuple[str, list[str]]]:
-    """Base URL and hrefs of a document, then of those given in place inside it (HTML 2.4.2)."""
-    base = _base(found, url)
-    yield base, found.hrefs
+def _documents(found: _Found, url: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Base URL, encoding and hrefs of a document, then of those given in place inside it (HTML 2.4.2)."""
+    base = _base(found, url, encoding)
+    yield base, encoding, found.hrefs
     for inner in found.inner:
-        yield from _documents(inner, base)
+        yield from _documents(inner, base, "utf-8")
 
 
-def _base(found: _Found, url: str) -> str:
-    return (resolve(found.base, url) if found.base is not None else None) or url
+def _base(found: _Found, url: str, encoding: str) -> str:
+    return (resolve(encode_query(found.base, encoding), url) if found.base is not None else None) or url

@@ -27,8 +27,11 @@ _STARTS_HTML = re.compile(
 
 
 def essence(content_type: str | None) -> str:
-    """`type/subtype` of a Content-Type field, in lower case, without parameters; "" when there is none."""
-    return content_type.partition(";")[0].strip().lower() if content_type else ""
+    """`type/subtype` of a Content-Type field, in lower case, without parameters; "" when there is none.
+
+    Of several in one field, where servers and proxies add their own, the first counts.
+    """
+    return content_type.partition(";")[0].partition(",")[0].strip().lower() if content_type else ""
 
 
 def is_html(content_type: str | None, body: bytes) -> bool:

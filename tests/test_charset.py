@@ -131,6 +131,10 @@ def test_decoding_never_raises(body: bytes, content_type: str | None) -> None:
         (None, b"plain words", False),
         (None, b"{}", False),
         (None, b"<?xml version='1.0'?><rss>", False),
+        # several in one field: the first
+        ("text/html, text/html", b"<p>", True),
+        ("text/plain, text/html; charset=utf-8", b"<p>", False),
+        ("Text/HTML;;;x", b"<p>", True),
         # binary under a false name
         ("text/html", b"%PDF-1.7\n<html>", False),
         ("text/html", b"PK\x03\x04<html>", False),
