@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests import command
+from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.e2e
 
@@ -120,9 +121,18 @@ def verified(folder: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_pages_that_only_a_sitemap_lists_are_crawled(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "redis"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "state.sqlite")
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return server.address()
+
+
+def test_pages_that_only_a_sitemap_lists_are_crawled(state: str, tmp_path: Path) -> None:
     with serving(hidden(40)) as site:
-        result = command.run("crawl", site.url("/"), "--out", str(tmp_path), *MINE, "--processes", "2")
+        place = ("--state", state, "--store", str(tmp_path))
+        result = command.run("crawl", site.url("/"), *place, *MINE, "--processes", "2")
         assert result.returncode == 0, result.stderr
         assert site.paths[0] == "/robots.txt"
         assert set(Counter(site.paths).values()) == {1}
@@ -131,8 +141,8 @@ def test_pages_that_only_a_sitemap_lists_are_crawled(tmp_path: Path) -> None:
         "/secret/1": ("skipped", 1, "robots"),
         **{f"/page/{n}": ("done", 1, None) for n in range(40)},
     }
-    assert command.status("--state", str(tmp_path))["discovered"] == 42
-    verified(tmp_path)
+    assert command.status("--state", state)["discovered"] == 42
+    assert command.run("verify", *place).returncode == 0
 
 
 def test_without_sitemaps_none_is_asked_for(tmp_path: Path) -> None:
