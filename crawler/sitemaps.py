@@ -269,7 +269,8 @@ def _checked(listing: Listing) -> Listing:
 class Walk:
     """A walk through sitemaps and what their indexes list, each file once.
 
-    remembered: under which name finished files are facts, "" when they are not to be. seconds: after these it ends with
+    remembered: under which name finished files are facts, and then no more is read than the crawl has use for; "": no
+    worker takes from what is found meanwhile, so neither is done. seconds: after these it ends with
     Stopping. known: digests of files.
     """
 
@@ -285,7 +286,7 @@ class Walk:
         digest = self._sitemaps.keys.digest(url)
         if digest in self.known:
             return
-        self._needed = self._needed and await self._sitemaps.needed()
+        self._needed = self._needed and (not self._remembered or await self._sitemaps.needed())
         if level > LEVELS or self.files >= MOST_FILES or not self._needed:
             self.unread += 1
             return

@@ -63,7 +63,7 @@ async def start_over(order: CrawlOrder, *, ask: bool) -> CrawlOrder:
     asked.
     The archive goes first: if the process dies in between, the state still names what to drop.
     """
-    if not order.seeds:
+    if not order.seeds and not order.sitemaps:
         raise UsageError("--fresh begins with the seeds: give at least one URL, for example https://example.com/")
     try:
         async with opened(order.state) as state:

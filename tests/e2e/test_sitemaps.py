@@ -346,6 +346,16 @@ def test_a_sitemap_given_by_its_url(kind: str, tmp_path: Path) -> None:
     verified(tmp_path)
 
 
+def test_a_given_sitemap_is_read_whole_whatever_the_limit_and_may_begin_afresh(tmp_path: Path) -> None:
+    with serving(hidden(10)) as site:
+        given = ("crawl", "--out", str(tmp_path), *MINE, "--sitemap", site.url("/index.xml"), "--max-pages", "3")
+        for more in ((), ("--fresh", "--yes")):
+            result = command.run(*given, *more)
+            assert result.returncode == 0, result.stderr
+            assert Counter(row[0] for row in outcomes(tmp_path).values()) == {"done": 3, "skipped": 8}
+    verified(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [("/gone.xml", "HTTP 404 Not Found"), ("/page/1", "it is no sitemap"), ("/secret/1", "robots.txt forbids it")],
