@@ -138,7 +138,7 @@ class Discoverer:
         self, state: CrawlState, crawl: str, settings: CrawlSettings, seen: SeenCache, robots: RobotsKeeper
     ) -> None:
         self.seen = seen
-        self.keys = keys_of(settings)
+        self.keys, self.token = keys_of(settings), settings.product_token
         self._robots = robots
         self.scope = ScopeCheck(state, crawl, settings)
         self.filters = Filters(settings)

@@ -23,6 +23,7 @@ import msgspec
 from crawler import urls
 from crawler.archive.archive import Archive, Location
 from crawler.archive.rows import PageRow
+from crawler.directives import directives
 from crawler.discover import Discoverer
 from crawler.errors import UsageError
 from crawler.fetched import Link, Response, Revisit
@@ -181,9 +182,9 @@ class Settler:
             stored = iter(())
         locations = [next(stored) if visit.response is not None else None for visit in visits]
         new = await self._discover(ledgers, visits)
-        keys = ledgers.discoverer.keys
+        keys, token = ledgers.discoverer.keys, ledgers.discoverer.token
         for visit, location in zip(visits, locations, strict=True):
-            ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0), keys))
+            ledgers.archive.row(page_row(visit, location, new.get(visit.lease.digest, 0), keys, token))
             if location is not None and visit.parsed is not None:
                 ledgers.discoverer.traps.fetched(visit.lease.url, location.digest)
             size = location.warc_length if location is not None else 0
@@ -278,8 +279,8 @@ def store(archive: Archive, answers: Sequence[tuple[Response, Revisit | None]]) 
     return [archive.record(response, revisit) for response, revisit in answers]
 
 
-def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys) -> PageRow:
-    """The row of a finished visit."""
+def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys, token: str) -> PageRow:
+    """The row of a finished visit; `token` is our product token."""
     lease, verdict, response, parsed = visit.lease, visit.verdict, visit.response, visit.parsed
     row = PageRow(
         crawl_id=lease.crawl,
@@ -319,6 +320,8 @@ def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys
         row.links_found, row.links_new = parsed.links_found, links_new
         if parsed.failed:
             row.error = row.error or f"not parsed: {parsed.failed}"
+    elif directives(page.header_all(b"x-robots-tag"), token)[0]:
+        row.noindex = True
     row.canonical_url = row.canonical_url or canonical(page.header_all(b"link"), page.url)
     return row
 

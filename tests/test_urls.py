@@ -233,6 +233,8 @@ def test_what_goes_on_the_wire_is_stable_ascii_http(href: str) -> None:
     wire = resolve(href, BASE)
     if wire is not None:
         assert wire.isascii()
+        assert wire.isprintable()
+        assert " " not in wire
         assert wire.startswith(("http://", "https://"))
         assert "#" not in wire
         assert resolve(wire, BASE) == resolve(wire, "http://elsewhere.example/x") == wire

@@ -121,6 +121,8 @@ async def test_a_row_says_what_a_page_says_of_itself(tmp_path: Path) -> None:
         ),
         "/b": reply(b"<p>x", HTML, "Content-Language: fr", "X-Robots-Tag: noindex", 'Link: <c?x>; rel="canonical"'),
         "/pdf": reply(b"%PDF-", "Content-Type: application/pdf", "Link: </page>; rel=canonical"),
+        "/gif": reply(b"GIF89a", "X-Robots-Tag: otherbot: noindex", "X-Robots-Tag: max-snippet: 1, NONE"),
+        "/png": reply(b"\x89PNG", "X-Robots-Tag: otherbot: noindex", "Content-Language: de"),
         "/xhtml": reply(b"<html xml:lang='en'><title><![CDATA[A < B]]></title></html>", XHTML),
     }
     async with serve(site(lambda target, head: pages[target])) as server:
@@ -133,6 +135,8 @@ async def test_a_row_says_what_a_page_says_of_itself(tmp_path: Path) -> None:
         "/a": ("A & B", "de", server.url("/c"), False),
         "/b": (None, "fr", server.url("/c?x"), True),
         "/pdf": (None, None, server.url("/page"), None),
+        "/gif": (None, None, None, True),
+        "/png": (None, None, None, None),
         "/xhtml": ("A < B", "en", None, False),
     }
 
