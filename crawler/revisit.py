@@ -14,9 +14,10 @@ from hashlib import sha256
 
 import msgspec
 
+from crawler.archive.folder import validators_name
 from crawler.archive.original import Original, read_original
 from crawler.archive.stores import ReadRange, Store
-from crawler.archive.validators import Known, Validators, validators_name
+from crawler.archive.validators import Known, Validators
 from crawler.conditions import conditions, contradicts, refreshed
 from crawler.errors import StoreError
 from crawler.fetched import Response, Revisit

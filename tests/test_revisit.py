@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from crawler.archive.folder import WARC, crawl_folder, parquet_name
+from crawler.archive.folder import WARC, crawl_folder, parquet_name, validators_name
 from crawler.archive.merge import merge
 from crawler.archive.stores import open_store
-from crawler.archive.validators import validators_name
 from crawler.archive.verify import verify
 from crawler.config import crawl_settings
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed

@@ -9,11 +9,10 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from glob import escape
 from pathlib import Path
 
 from crawler.archive.disk import create_locked, make_folder, sync_folder, write_at
-from crawler.archive.folder import OPEN, PAGES, WARC, file_name, segment_of
+from crawler.archive.folder import BESIDE, OPEN, PAGES, WARC, file_name, segment_of
 from crawler.archive.stores import Piece, ReadRange, Segment, Store, StoredFile
 from crawler.archive.takeover import take_over
 from crawler.errors import StoreError, StoreUnavailable
@@ -123,8 +122,8 @@ class DirectoryStore:
 
     def _drop(self, folder: Path) -> None:
         with _unavailable(folder):
-            for path in folder.parent.glob(f"{escape(folder.name)}.*"):
-                path.unlink()
+            for suffix in BESIDE:
+                folder.with_name(folder.name + suffix).unlink(missing_ok=True)
             if folder.exists():
                 shutil.rmtree(folder)
 

@@ -3,6 +3,7 @@
     crawls/YYYY/MM/DD/<crawl>/warc/<worker>-<n>.warc.gz
     crawls/YYYY/MM/DD/<crawl>/pages/<worker>-<n>.ndjson.gz
     crawls/YYYY/MM/DD/<crawl>.parquet
+    crawls/YYYY/MM/DD/<crawl>.validators
 
 A segment is a pair of files of one name: records, and the rows written in the same time.
 """
@@ -21,6 +22,10 @@ PAGES: Final = "pages"
 OPEN: Final = ".open"
 """What the name of a file ends with while its worker may still write to it."""
 
+BESIDE: Final = (".parquet", ".validators")
+"""What follows a crawl's name in the files beside its folder. Another crawl's name may begin with that name and a
+dot."""
+
 _SUFFIX = {WARC: ".warc.gz", PAGES: ".ndjson.gz"}
 
 
@@ -32,6 +37,11 @@ def crawl_folder(crawl: CrawlRecord) -> str:
 def parquet_name(crawl: CrawlRecord) -> str:
     """The merged file of a crawl."""
     return crawl_folder(crawl) + ".parquet"
+
+
+def validators_name(crawl: CrawlRecord) -> str:
+    """What a later crawl that revisits this one asks by."""
+    return crawl_folder(crawl) + ".validators"
 
 
 def segment_name(worker: str, number: int) -> str:

@@ -20,7 +20,7 @@ import aiohttp
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from crawler.archive.folder import PAGES, WARC, file_name
+from crawler.archive.folder import BESIDE, PAGES, WARC, file_name
 from crawler.archive.stores import Piece, ReadRange, Segment, Store, StoredFile
 from crawler.errors import StoreError, StoreUnavailable
 
@@ -141,12 +141,13 @@ class S3Store:
     async def drop(self, folder: str) -> None:
         with self.unavailable():
             async with self.client() as s3:
-                for prefix in (f"{folder}/", f"{folder}."):
-                    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.key(prefix))
-                    async for page in pages:
-                        if keys := [entry["Key"] for entry in page.get("Contents", ())]:
-                            objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in keys]
-                            await s3.delete_objects(Bucket=self.bucket, Delete={"Objects": objects})
+                beside: list[ObjectIdentifierTypeDef] = [{"Key": self.key(folder + suffix)} for suffix in BESIDE]
+                await s3.delete_objects(Bucket=self.bucket, Delete={"Objects": beside})
+                prefix = self.key(f"{folder}/")
+                async for page in s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+                    if keys := [entry["Key"] for entry in page.get("Contents", ())]:
+                        objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in keys]
+                        await s3.delete_objects(Bucket=self.bucket, Delete={"Objects": objects})
 
     async def _fetch(self, s3: S3Client, name: str, path: Path) -> None:
         answer = await s3.get_object(Bucket=self.bucket, Key=self.key(name))

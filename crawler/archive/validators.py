@@ -61,11 +61,6 @@ class Known(msgspec.Struct, frozen=True, gc=False, array_like=True):
     length: int
 
 
-def validators_name(crawl: CrawlRecord) -> str:
-    """The validators of a crawl, relative to the store."""
-    return crawl_folder(crawl) + ".validators"
-
-
 def write_validators(path: Path, crawl: CrawlRecord, rows: Iterable[Mapping[str, Any]]) -> int:
     """Make the file of a crawl's merged rows (each with COLUMNS); says how many entries it has.
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawler.archive.folder import parquet_name
+from crawler.archive.folder import parquet_name, validators_name
 from crawler.archive.merge import merge
 from crawler.archive.stores import Store, open_store
-from crawler.archive.validators import COLUMNS, validators_name, write_validators
+from crawler.archive.validators import COLUMNS, write_validators
 from crawler.entrypoints.places import store_address
 from crawler.errors import UsageError
 from crawler.model import CrawlRecord
