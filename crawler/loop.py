@@ -53,6 +53,10 @@ AHEAD = 2
 """Leases held per request slot: what waits for its turn or its robots.txt must not keep a slot from working."""
 
 
+PER_PAGE_LEFT, LONGEST_UNASKED = 0.005, 5.0
+"""Seconds for which an idle worker does not ask whether a crawl is complete: for each page left, and at most."""
+
+
 class Exit(StrEnum):
     """Why the loop ended."""
 
@@ -90,6 +94,7 @@ class Worker:
         self._reading: set[asyncio.Task[None]] = set()
         self._held: dict[str, Held] = {}
         self._finished: deque[float] = deque()
+        self._ask_at = 0.0
         self._parser = Parser()
         self._contexts = Contexts(state, store, name, self._parser, self._stopping)
         self._settler = Settler(state, self._contexts.ledgers, lambda: not self._tasks, self._settled)
@@ -196,14 +201,17 @@ class Worker:
         self._settler.read(lease, whole=whole)
 
     async def _over(self) -> bool:
-        """Whether every crawl this worker serves is complete: exact, and only asked when nothing is in our hands."""
-        if self._tasks or self._held:
+        """Whether every crawl this worker serves is complete: exact, and only asked when nothing is in our hands, and
+        the less often the more is left to do."""
+        if self._tasks or self._held or time.monotonic() < self._ask_at:
             return False
         for record in await self._state.crawls():
             if record.completed_at is not None or self._crawl not in (None, record.id):
                 continue
             with contextlib.suppress(UsageError):  # purged since it was listed
-                if (await self._state.counts(record.id)).outstanding > 0 or not await self._state.complete(record.id):
+                left = (await self._state.counts(record.id)).outstanding
+                if left > 0 or not await self._state.complete(record.id):
+                    self._ask_at = time.monotonic() + min(left * PER_PAGE_LEFT, LONGEST_UNASKED)
                     return False
         return True
 
