@@ -235,41 +235,54 @@ class _Inflate(_Frame):
         more, in small bites from there on."""
         for start in (_gzip_header(wire),) if self._gzip else (2, 0):
             careful = len(wire)
-            at = start
             while True:
+                bites = _Bites(wire, start, careful)
                 try:
-                    for at, piece in self._bites(wire, start, careful):
-                        if piece:
-                            yield piece
+                    for piece in bites.inflated():
+                        bites.made += len(piece)
+                        if bites.made > self.produced:
+                            fresh, self.produced = piece[self.produced - bites.made :], bites.made
+                            yield fresh
+                    self.ended = bites.ended
                     break
                 except IsalError:  # type: ignore[misc]  # its stub calls it an instance
-                    if at >= careful:
+                    if bites.at >= careful:
                         break
-                    careful = at
+                    careful = bites.at
             if self.ended:
                 return
             if self.produced:
                 break
         raise _Damaged
 
-    def _bites(self, wire: bytes, start: int, careful: int) -> Iterator[tuple[int, bytes]]:
-        """Inflate from `start`, in small bites from `careful` on: where each bite begins, and what is new of it."""
-        stream, made, at = isal_zlib.decompressobj(-15), 0, start
-        while at < len(wire) and not stream.eof:
-            yield at, b""
-            end = at + (STEP if at < careful else SLICE)
-            data = wire[at:end]
-            while not stream.eof:
-                piece = stream.decompress(data, STEP)
-                made += len(piece)
-                if made > self.produced:
-                    fresh, self.produced = piece[self.produced - made :], made
-                    yield at, fresh
-                data = stream.unconsumed_tail
+
+class _Bites:
+    """Deflate read from `start` of a stream; from `careful` on in bites so small that little is lost with one."""
+
+    def __init__(self, wire: bytes, start: int, careful: int) -> None:
+        self._wire, self._careful = wire, careful
+        self._stream = isal_zlib.decompressobj(-15)
+        self.at = start
+        """Where the bite begins that is being read."""
+        self.made = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream's end was reached."""
+        return self._stream.eof
+
+    def inflated(self) -> Iterator[bytes]:
+        """Pieces of at most STEP bytes. Raises IsalError where the stream is broken."""
+        while self.at < len(self._wire) and not self.ended:
+            end = self.at + (STEP if self.at < self._careful else SLICE)
+            data = self._wire[self.at : end]
+            while not self.ended:
+                piece = self._stream.decompress(data, STEP)
+                yield piece
+                data = self._stream.unconsumed_tail
                 if not data and len(piece) < STEP:
                     break
-            at = end
-        self.ended = stream.eof
+            self.at = end
 
 
 def _gzip_header(wire: bytes) -> int:

@@ -20,6 +20,7 @@ from crawler.directives import directives, has_nofollow
 from crawler.fetched import Link, ParsedPage
 from crawler.page_fields import MAX_LANG, canonical_url, language
 from crawler.resolver import Resolver
+from crawler.slices import slices
 from crawler.sniff import essence, is_html
 from crawler.url_key import STANDARD, Keys
 from crawler.urls import MAX_HREF, encode_query, resolve
@@ -103,9 +104,14 @@ def parse(
 
 
 def _walk(text: str, token: str, nested: int = 0) -> _Found:
-    tree = LexborHTMLParser(capped(text), options=LexborDocumentOptions.WO_EVENTS)
     found = _Found()
-    if tree.root is not None:
+    for piece in slices(text):
+        _take_in(found, LexborHTMLParser(capped(piece), options=LexborDocumentOptions.WO_EVENTS), token, nested)
+    return found
+
+
+def _take_in(found: _Found, tree: LexborHTMLParser, token: str, nested: int) -> None:
+    if tree.root is not None and found.lang is None:
         attributes = tree.root.attributes
         found.lang = (attributes.get("lang") or attributes.get("xml:lang") or "").strip()[:MAX_LANG] or None
     for node in tree.css(_WALK):
@@ -136,7 +142,6 @@ def _walk(text: str, token: str, nested: int = 0) -> _Found:
         else:
             _meta(found, attributes, token)
     found.lang = found.lang or found.default_lang
-    return found
 
 
 def _link(found: _Found, attributes: dict[str, str | None]) -> None:

@@ -192,7 +192,7 @@ async def test_a_page_that_needs_too_much_memory_ends_the_child_only(parser: Par
     assert resource.prlimit(pid, resource.RLIMIT_CORE) == (0, 0)
     tight = psutil.Process(pid).memory_info().vms + 64 * 1024 * 1024
     resource.prlimit(pid, resource.RLIMIT_AS, (tight, tight))
-    page = await parser.parse("https://example.com/", HTML, b"<p>" * 3_000_000, [], "bot")
+    page = await parser.parse("https://example.com/", HTML, b"<p " + b"a=1 " * 2_500_000, [], "bot")
     assert page.failed == "crash"
     assert await ask(parser, 1) == expected(1)
 
