@@ -19,6 +19,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -106,22 +107,29 @@ class Sitemaps:
         # A crawl begun anew under an old name finds nothing of the old one.
         self._crawl = f"{record.id}:{round(record.started_at * 1_000_000)}"
         self._elected: dict[str, bytes] = {}
+        self._electing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def falls_to(self, lease: Lease) -> bool:
         """Whether it is for this page to read its origin's sitemaps, and that is still to be done. Whoever asks first
         is elected. Raises the state's errors."""
         origin = urls.origin(lease.url)
+        if origin not in self._elected:
+            # Pages of one process wait for each other: each that asked by itself would be a request.
+            async with self._electing.setdefault(origin, asyncio.Lock()):
+                if origin not in self._elected:
+                    await self._elect(origin, lease)
         elected = self._elected.get(origin)
-        if elected is None:
-            name = f"sitemaps:{self._crawl}:{origin}"
-            if await self._state.remember(name, lease.digest, KEPT, if_absent=True):
-                elected = lease.digest
-            else:
-                elected = (await self._state.recall([name]))[0] or lease.digest
-            if len(self._elected) >= MOST_ORIGINS:
-                self._elected.clear()
-            self._elected[origin] = elected
         return elected == lease.digest and await self._state.recall([self._done(origin)]) == [None]
+
+    async def _elect(self, origin: str, lease: Lease) -> None:
+        name = f"sitemaps:{self._crawl}:{origin}"
+        if await self._state.remember(name, lease.digest, KEPT, if_absent=True):
+            elected = lease.digest
+        else:
+            elected = (await self._state.recall([name]))[0] or lease.digest
+        if len(self._elected) >= MOST_ORIGINS:
+            self._elected.clear()
+        self._elected[origin] = elected
 
     async def read(self, lease: Lease, named: Iterable[str], add: Add) -> bool:
         """Read the sitemaps that the robots.txt of a page's origin names; False when the process stops before the end.
