@@ -80,6 +80,7 @@ class ParsedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like
 
     `links_found` counts the anchors seen, `bad_links` those that could not be parsed as http(s) URLs.
     `failed` says in a word why there is nothing ("" when there is): "timeout", "crash".
+    `simhash` is the similarity hash of the text (see `simhash.py`), where it was asked for and there is enough text.
     """
 
     links: tuple[Link, ...] = ()
@@ -92,3 +93,16 @@ class ParsedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like
     noindex: bool = False
     nofollow: bool = False
     failed: str = ""
+    simhash: int | None = None
+
+
+class Extracted(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """What a user's function made of a page, as a JSON object; or in a line why there is nothing.
+
+    `failed` is as in ParsedPage. `refused` says why the function cannot be had at all.
+    """
+
+    extra: str | None = None
+    error: str = ""
+    failed: str = ""
+    refused: str = ""

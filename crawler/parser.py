@@ -21,7 +21,7 @@ import msgspec
 
 from crawler.config import MIB
 from crawler.errors import CrawlerError
-from crawler.fetched import ParsedPage
+from crawler.fetched import Extracted, ParsedPage
 from crawler.parser_process import FRAME, Job
 from crawler.sitemap import Listing
 from crawler.url_key import STANDARD, Keys
@@ -36,7 +36,7 @@ READ_SIZE = 64 * 1024
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 * MIB), "MALLOC_MMAP_THRESHOLD_": str(32 * MIB)}
 
 
-Parsed = TypeVar("Parsed", ParsedPage, Listing)
+Parsed = TypeVar("Parsed", ParsedPage, Listing, Extracted)
 
 
 class _Waiting(Generic[Parsed]):
@@ -62,23 +62,30 @@ class _Waiting(Generic[Parsed]):
             self.answer.set_result(parsed)
 
 
+_AnyWaiting = _Waiting[ParsedPage] | _Waiting[Listing] | _Waiting[Extracted]
+
+
 class Parser:
     """A parser process and its successors. While there is a child, every waiting page has been sent to it.
 
     timeout: seconds one page may take. max_body: bytes of a body that are parsed; the rest is left out.
+    program: the module that is the child, and its arguments.
     """
 
-    def __init__(self, timeout: float = 5.0, max_body: int = 10 * MIB) -> None:
+    def __init__(
+        self, timeout: float = 5.0, max_body: int = 10 * MIB, program: Sequence[str] = ("crawler.parser_process",)
+    ) -> None:
         self._timeout = timeout
+        self.program = program
         self._max_body = max_body
         self._encoder = msgspec.msgpack.Encoder()
-        self._waiting: deque[_Waiting[ParsedPage] | _Waiting[Listing]] = deque()
+        self._waiting: deque[_AnyWaiting] = deque()
         self._child: _Child | None = None
         self._replacing: asyncio.Task[CrawlerError | None] | None = None
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0
-        self._suspect: _Waiting[ParsedPage] | _Waiting[Listing] | None = None
+        self._suspect: _AnyWaiting | None = None
 
     @property
     def pid(self) -> int | None:
@@ -100,21 +107,25 @@ class Parser:
         x_robots: Sequence[str],
         token: str,
         keys: Keys = STANDARD,
+        *,
+        with_simhash: bool = False,
     ) -> ParsedPage:
         """Parse a body that came from `url`, as `crawler.parse.parse` does.
 
         A page that the child does not survive or takes too long over has `failed` set to "crash" or "timeout".
         Raises CrawlerError when no child can be started.
         """
-        job = Job(body[: self._max_body], content_type, url, list(x_robots), token, keep=keys.keep, drop=keys.drop)
-        return await self._ask(job, ParsedPage)
+        body, (keep, drop) = body[: self._max_body], (keys.keep, keys.drop)
+        job = Job(body, content_type, url, list(x_robots), token, False, keep, drop, with_simhash)
+        return await self.ask(job, ParsedPage)
 
     async def listing(self, url: str, body: bytes, keys: Keys = STANDARD) -> Listing:
         """Read a sitemap that came from `url`, as `crawler.sitemap.listing` does. Fails as `parse` does."""
         job = Job(body[: self._max_body], None, url, [], "", sitemap=True, keep=keys.keep, drop=keys.drop)
-        return await self._ask(job, Listing)
+        return await self.ask(job, Listing)
 
-    async def _ask(self, job: Job, kind: type[Parsed]) -> Parsed:
+    async def ask(self, job: msgspec.Struct, kind: type[Parsed]) -> Parsed:
+        """Have the child do a job that its program knows, which it answers by `kind`. Fails as `parse` does."""
         if self._closed:
             raise CrawlerError("the parser is closed")
         message = self._encoder.encode(job)
@@ -140,7 +151,7 @@ class Parser:
         if child is not None:
             await child.end()
 
-    def _send(self, child: _Child, waiting: _Waiting[ParsedPage] | _Waiting[Listing]) -> None:
+    def _send(self, child: _Child, waiting: _AnyWaiting) -> None:
         child.send(waiting.frame)
         if waiting is self._waiting[0]:
             self._next_at_hand()
@@ -275,7 +286,7 @@ class _Child:
         """Start the process and wait until it is ready. Raises OSError or TimeoutError; call `end` then, too."""
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = _launch(theirs)
+            self._process = _launch(theirs, self._parser.program)
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._readable)
         async with asyncio.timeout(START_TIMEOUT):
@@ -357,11 +368,11 @@ class _Child:
             ours.close()
 
 
-def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:
+def _launch(theirs: socket.socket, program: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the interpreter anew, with this one's module path: a fork would copy the worker's memory and locks."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "crawler.parser_process", str(theirs.fileno()), str(os.getpid())],
+        [sys.executable, "-P", "-m", program[0], str(theirs.fileno()), str(os.getpid()), *program[1:]],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env={**os.environ, **_MALLOC, "PYTHONPATH": path},

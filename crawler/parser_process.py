@@ -14,8 +14,10 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
+from typing import Any
 
 import msgspec
 
@@ -44,23 +46,31 @@ class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sitemap: bool = False
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    with_simhash: bool = False
 
 
 def main(fd: int, parent: int) -> None:
     """Serve until the socket ends."""
-    _confine(parent)
+    confine(parent)
+    serve(fd, msgspec.msgpack.Decoder(Job), _parse)
+
+
+def serve(fd: int, decoder: msgspec.msgpack.Decoder[Any], answer: Callable[[Any], msgspec.Struct]) -> None:
+    """Answer what comes in over a socket, in order, until it ends."""
     # Links live in the memo for long, and pages make no cycles: looking for some is wasted.
     gc.freeze()
     gc.set_threshold(50_000)
-    decoder = msgspec.msgpack.Decoder(Job)
     encoder = msgspec.msgpack.Encoder()
     with socket.socket(fileno=fd) as sock, suppress(ConnectionError):
         sock.sendall(FRAME.pack(0))
         while header := _receive(sock, FRAME.size):
             job = decoder.decode(_receive(sock, *FRAME.unpack(header)))
-            answer = encoder.encode(_parse(job))
+            try:
+                message = encoder.encode(answer(job))
+            except MemoryError:
+                os._exit(1)  # what is left of the address space may not do for the next page either
             # At once, page by page: the parent blames the first unanswered page when this process dies.
-            sock.sendall(FRAME.pack(len(answer)) + answer)
+            sock.sendall(FRAME.pack(len(message)) + message)
 
 
 def _parse(job: Job) -> ParsedPage | Listing:
@@ -68,9 +78,9 @@ def _parse(job: Job) -> ParsedPage | Listing:
     try:
         if job.sitemap:
             return listing(job.body, job.url, time.time(), keys)
-        return parse(job.body, job.content_type, job.url, job.x_robots, job.token, keys)
+        return parse(job.body, job.content_type, job.url, job.x_robots, job.token, keys, with_simhash=job.with_simhash)
     except MemoryError:
-        os._exit(1)  # what is left of the address space may not do for the next page either
+        raise
     except Exception as error:
         # A fault of ours: the page fails like one that crashes the process, and the fault shows in the log.
         where = job.url.partition("?")[0][:200]
@@ -92,7 +102,7 @@ def _receive(sock: socket.socket, size: int) -> bytes:
     return b"" if missing else b"".join(parts)
 
 
-def _confine(parent: int) -> None:
+def confine(parent: int) -> None:
     """Bound this process, and make it the one that goes when memory is short. Best effort outside Linux."""
     # Ctrl-C and SIGTERM reach the whole process group: the parent drains, and needs this process to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
