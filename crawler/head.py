@@ -112,7 +112,7 @@ def _framing(fields: list[Field]) -> tuple[bytes, bool]:
     (RFC 9112 6.3); what is no number is no length, and the body goes on to the connection's end."""
     codings = b",".join(value for name, value in fields if name.lower() == b"transfer-encoding")
     names = [coding.strip(b" \t\r\0").lower() for coding in codings.split(b",")]
-    names = [name for name in names if name not in (b"", b"identity")]
+    names = [name for name in dict.fromkeys(names) if name not in (b"", b"identity")]
     if names:
         return b"Transfer-Encoding: %b\r\n" % b", ".join(names), names[-1] == b"chunked"
     pieces = (
@@ -162,15 +162,18 @@ class Chunks:
                 self._behind = not self._left
                 continue
             end = data.find(b"\n", at)
-            if end < 0 and len(data) - at < CHUNK_LINE and (_LINE_END if self._behind else _CHUNK).fullmatch(data, at):
-                self._held = data[at:]
+            if end < 0:
+                awaited = _LINE_END if self._behind else _CHUNK
+                if len(data) - at < CHUNK_LINE and awaited.fullmatch(data, at):
+                    self._held = data[at:]
+                else:
+                    shown.append(self._broken())
                 break
             line, at = data[at:end], end + 1
             if not self._behind:
-                shown.append(self._size(line if end >= 0 else b"", data[at:]))
+                shown.append(self._size(line, data[at:]))
             elif line.rstrip(b"\r"):
-                self._over = True
-                shown.append(_BAD)
+                shown.append(self._broken())
             else:
                 self._behind = False
         return b"".join(shown)
@@ -178,10 +181,16 @@ class Chunks:
     def _size(self, line: bytes, behind: bytes) -> bytes:
         """Take in the line with a chunk's size; what the parser is to see of it when no data follow."""
         match = _CHUNK.fullmatch(line)
-        if match is not None and match[1]:
-            self._left = int(match[1], 16)
-            if self._left:
-                return b""
+        if match is None or not match[1]:
+            return self._broken()
+        self._left = int(match[1], 16)
+        if self._left:
+            return b""
         self._over = True
         self.unclear = behind != b"\r\n"
-        return b"0\r\n\r\n" if match is not None and match[1] else _BAD
+        return b"0\r\n\r\n"
+
+    def _broken(self) -> bytes:
+        """What makes the parser refuse the rest."""
+        self._over = True
+        return _BAD

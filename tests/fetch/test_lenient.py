@@ -144,12 +144,25 @@ async def test_chunks_with_a_fault_cost_no_page(fetcher: Fetcher, body: bytes, s
 
 
 @pytest.mark.parametrize(
-    "bad", [b"-2\r\n", b"fffffffffffffffff\r\n", b"<html>", b"0x2\r\n", b"\r\n", b"1_0\r\n", b"+2\r\n"]
+    "bad",
+    [
+        b"\r\n-2\r\n",
+        b"\r\nfffffffffffffffff\r\n",
+        b"\r\n<html>",
+        b"\r\n0x2\r\n",
+        b"\r\n\r\n",
+        b"\r\n1_0\r\n",
+        b"\r\n+2\r\n",
+        b"\r\n2;" + b"x" * 20_000,
+        b"x",
+        b"xx0\r\n\r\n",
+        b"\rx",
+    ],
 )
 async def test_what_is_no_chunk_ends_the_body_at_once(fetcher: Fetcher, bad: bytes) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
-        await peer.send(OK + CHUNKED + b"\r\n2\r\nok\r\n" + bad)
+        await peer.send(OK + CHUNKED + b"\r\n2\r\nok" + bad)
         await peer.gone()
 
     response = await fetched(fetcher, script)
