@@ -14,7 +14,9 @@ SLICE = 512 * 1024
 
 _WHOLE = re.compile(
     r"<!--.*?(?:-->|\Z)"
-    r"|<(script|style|textarea|title|xmp|iframe|noembed|noframes|template|frameset|svg)\b.*?(?:</\1|\Z)",
+    r"|<(script|style|textarea|title|xmp|iframe|noembed|noframes|template|frameset|svg)\b.*?(?:</\1|\Z)"
+    # A tag with a `<` in the value of an attribute, as far as that.
+    r"|<[a-z][^<>=]*+(?:=(?![ \t\r\n]*+(?:\"[^\"<]*+<|'[^'<]*+<))[^<>=]*+)*+=\s*+(?:\"[^\"]*+\"?|'[^']*+'?)",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(r"<[a-z/]", re.IGNORECASE)

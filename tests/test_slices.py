@@ -61,6 +61,8 @@ def test_slices_are_the_page_cut_where_tags_begin(text: str, size: int) -> None:
         "<TEXTAREA><a href=/no></TextArea>",
         "<template><p><a href=/no></a></p></template>",
         "<style><a href=/no></style>",
+        "<div a=b data-html='<a href=/no> <p> <a href=/no>'>",
+        '<img alt = "<a href=/no> <p> <a href=/no>">',
         "<script><a href=/no>",
     ],
 )
