@@ -7,7 +7,7 @@ PIP    := -q --disable-pip-version-check --no-input
 
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-.PHONY: help demo test check synth bench chaos setup clean
+.PHONY: help demo test check synth bench chaos hostile fuzz setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,8 @@ help:
 	@echo "make synth   synthesize the AWS stack into cdk.out/ (no account needed)"
 	@echo "make bench   CPU a page beside a naive loop; AWS requests a page"
 	@echo "make chaos   5,000 pages on each backend while workers are killed"
+	@echo "make hostile 2,000 URLs of a site that answers at random from a grammar of broken HTTP, three times"
+	@echo "make fuzz    ten minutes of mutated bodies through decoder and parser"
 	@echo "make clean   remove what these made"
 
 # ---------------------------------------------------------------- environments
@@ -67,6 +69,12 @@ bench: setup
 
 chaos: setup
 	$(BIN)/python -m tests.chaos
+
+hostile: setup
+	$(BIN)/python -m tests.hostile
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz
 
 clean:
 	rm -rf $(VENV) .venv-emulator .cache cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-crawl

@@ -255,7 +255,7 @@ BROKEN: list[list[bytes | Act]] = [
 
 def broken(rng: random.Random, title: str, good: str) -> Reply:
     """Something a browser would show no page for."""
-    if rng.random() < 0.06:
+    if rng.random() < 0.02:
         body = _bomb(rng.choice(("zeros", "text")))
         return Reply([_length(body, b"Content-Type: text/html\r\nContent-Encoding: deflate\r\n")], kept=False)
     return Reply(list(rng.choice(BROKEN)), kept=False)

@@ -57,7 +57,7 @@ def _check(site: HostileSite, rows: dict[str, dict[str, Any]]) -> None:
     assert {rows[url]["outcome"] for url in site.good} == {"done"}
     titles = {url: rows.get(url, {}).get("title") for url in site.kept}
     lost = {url: (title, site.answers(url), rows.get(url)) for url, title in titles.items() if title != site.kept[url]}
-    assert not lost
+    assert not lost, lost
     assert not [url for url in site.kept if rows[url]["outcome"] != "done"]
     assert site.bad <= set(rows)
     assert {rows[url]["reason"] for url in site.forbidden} == {"robots"}
