@@ -12,6 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 from crawler.errors import StateUnavailable
 from crawler.fetch import DEADLINE
@@ -23,6 +24,9 @@ LEAST = 0.01
 SPARE = 5.0
 """Seconds beyond the longest request after which one that was reported counts as ended: its process has died."""
 
+FREE: AbstractAsyncContextManager[None] = contextlib.nullcontext()
+"""Where there is no rate there is nothing to wait for and nothing to report."""
+
 
 class Flights:
     """One process's requests in flight, by gate."""
@@ -32,12 +36,21 @@ class Flights:
         self._gates: dict[str, list[asyncio.Event]] = {}  # in flight first, then those that wait
         self._ending: set[asyncio.Task[None]] = set()
 
-    @contextlib.asynccontextmanager
-    async def slot(self, gate: str, cap: int) -> AsyncIterator[None]:
+    def slot(self, gate: str, cap: int) -> AbstractAsyncContextManager[None]:
         """One of this process's `cap` requests at a host, waited for in order. `cap` 0: any number."""
-        if not cap:
-            yield
-            return
+        return self._slot(gate, cap) if cap else FREE
+
+    def request(self, gate: str, start: float, interval: float) -> AbstractAsyncContextManager[None]:
+        """Around a request whose turn at a gate was at `start` (Unix seconds), with `interval` seconds to the next (0:
+        none is needed). Reports it once it has become slow, and that it has ended."""
+        return self._request(gate, start, interval) if interval else FREE
+
+    async def close(self) -> None:
+        """Wait until the last reports are out."""
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, gate: str, cap: int) -> AsyncIterator[None]:
         queue = self._gates.setdefault(gate, [])
         mine = asyncio.Event()
         queue.append(mine)
@@ -54,12 +67,7 @@ class Flights:
                 del self._gates[gate]
 
     @contextlib.asynccontextmanager
-    async def request(self, gate: str, start: float, interval: float) -> AsyncIterator[None]:
-        """Around a request whose turn at a gate was at `start` (Unix seconds), with `interval` seconds to the next (0:
-        none is needed). Reports it once it has become slow, and that it has ended."""
-        if not interval:
-            yield
-            return
+    async def _request(self, gate: str, start: float, interval: float) -> AsyncIterator[None]:
         # Counted from the turn, as the state does, however late the request itself is.
         report = asyncio.create_task(self._report(gate, max(start + interval / 2 - time.time(), LEAST)))
         try:
@@ -69,10 +77,6 @@ class Flights:
             report.cancel()
             self._ending.add(report)
             report.add_done_callback(self._ending.discard)
-
-    async def close(self) -> None:
-        """Wait until the last reports are out."""
-        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _report(self, gate: str, after: float) -> None:
         await asyncio.sleep(after)

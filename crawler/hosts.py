@@ -60,7 +60,7 @@ class AtHost:
 
     def __init__(self, state: CrawlState, host: _Host, lease: Lease) -> None:
         self._state, self._host, self._lease = state, host, lease
-        self._name, self._since = urls.hostname(lease.url), time.time()
+        self._since = time.time()
 
     async def answered(self, response: Response, interval: float) -> None:
         """An answer came. `interval`: seconds that the crawl keeps between turns."""
@@ -99,6 +99,10 @@ class AtHost:
         known = self._known
         if self._lease.gate == self._name or known.failures:
             await self._tell(health.given_up(known, self._name, error, time.time()))
+
+    @property
+    def _name(self) -> str:
+        return urls.hostname(self._lease.url)
 
     @property
     def _known(self) -> Health:
