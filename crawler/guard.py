@@ -51,13 +51,13 @@ _V6 = [
     (IPv6Network(network), reason)
     for network, reason in (
         ("fe80::/10", "link-local"),
-        ("fd00:ec2::254/128", "metadata"),  # AWS
+        ("fd00:ec2::/32", "metadata"),  # AWS: instance metadata, credentials of containers
         ("fd20:ce::254/128", "metadata"),  # Google
         ("::1/128", "loopback"),
         ("::/128", "unspecified"),
         ("fc00::/7", "private"),
         ("fec0::/10", "private"),
-        ("64:ff9b:1::/48", "private"),
+        ("64:ff9b:1::/48", "reserved"),  # translates to addresses that cannot be told (RFC 8215)
         ("ff00::/8", "multicast"),
         ("2001::/23", "reserved"),
         ("2001:db8::/32", "reserved"),

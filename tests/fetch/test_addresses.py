@@ -8,13 +8,29 @@ import pytest
 
 from crawler.errors import FailureKind
 from crawler.fetch import Fetcher
+from crawler.urls import resolve
 from tests.fetch.getting import failure
 from tests.servers import replies, serve
 
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "a.localhost", "[::1]", "0.0.0.0", "0x7f.1", "0x7f000001"],
+    [
+        "127.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::7f00:1]",
+        "[2002:7f00:1::]",
+        "[64:ff9b::7f00:1]",
+        "[::]",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "[::1]",
+        "0.0.0.0",
+        "0x7f.1",
+        "0x7f000001",
+    ],
 )
 async def test_the_own_network_is_refused_before_a_connection_is_made(host: str) -> None:
     async with Fetcher("tester/1.0") as fetcher, serve(replies(b"secret"), host="127.0.0.1") as server:
@@ -67,3 +83,27 @@ async def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPat
 )
 async def test_a_url_that_cannot_be_requested_is_a_failure_of_its_own(fetcher: Fetcher, url: str) -> None:
     assert (await failure(fetcher, url)).kind in (FailureKind.URL, FailureKind.DNS)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "2130706433",
+        "0177.0.0.1",
+        "0x7f.0.0.1",
+        "127.1",
+        "127.0.1",
+        "0x7F000001",
+        "017700000001",
+        "１２７.0.0.1",
+        "127.0.0.1.",
+    ],
+)
+async def test_a_link_to_an_odd_spelling_of_loopback_is_refused(spelling: str) -> None:
+    """As links are resolved before they are requested."""
+    async with Fetcher("tester/1.0") as fetcher, serve(replies(b"secret"), host="127.0.0.1") as server:
+        url = resolve(server.url().replace("127.0.0.1", spelling), "http://host.example/")
+        assert url is not None
+        failed = await failure(fetcher, url)
+        assert server.connections == 0
+    assert failed.kind == FailureKind.PRIVATE
