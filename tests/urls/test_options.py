@@ -8,6 +8,8 @@ import pytest
 
 from tests.broken_site import broken_site
 from tests.command import rows, run
+from tests.e2e.test_aws import Stack
+from tests.emulator import Emulator, Template
 from tests.manners.crawls import HTML, crawled, redirect, site
 from tests.redis_server import RedisServer
 from tests.servers import reply, serve
@@ -100,3 +102,20 @@ def test_what_counts_as_one_page_is_settled_when_a_crawl_begins(state: str, tmp_
     assert keys == {"/", "/p?id=1", "/bad", "/?utm_id=1"}
     verified = run("verify", "--state", state)
     assert verified.returncode == 0, verified.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.emulator
+def test_a_fleet_on_aws_counts_pages_alike(emulator: Emulator, template: Template) -> None:
+    stack = Stack(emulator, template)
+    with broken_site(PAGES) as site:
+        settings = ("--rate", "0", "--allow-private", "--drop-param", "ref")
+        assert stack.run("seed", site.url(), site.url("/?ref=seed"), *settings).returncode == 0
+        workers = [stack.worker() for _ in range(2)]
+        errors = [worker.communicate(timeout=100)[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], errors
+        assert sum(site.asked.values()) == 1 + 3
+        refused = stack.run("seed", site.url("/new"), "--drop-param", "id")
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert stack.status()["done"] == 3
+        assert stack.run("verify").returncode == 0
