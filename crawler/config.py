@@ -43,6 +43,8 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     from_crawl: id of an earlier crawl on the same state and store, whose pages are asked for only if they changed.
     keep_params, drop_params: names of query parameters that count for what is one page although they are known to
     track, and of others that do not; `*` at the end stands for any rest, `keep_params` win.
+    skip_near_duplicates: links of a page whose text hardly differs from that of one seen before are not followed.
+    extract: `module:function` that is called for each parsed page; "" = none.
     """
 
     rate: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
@@ -70,6 +72,8 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     from_crawl: str | None = None
     keep_params: tuple[str, ...] = ()
     drop_params: tuple[str, ...] = ()
+    skip_near_duplicates: bool = False
+    extract: str = ""
 
     @property
     def interval(self) -> float:
@@ -99,6 +103,8 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
                 raise UsageError(f"--{name} {pattern!r} is not a regular expression: {error}") from None
     for name in ("keep_params", "drop_params"):
         values[name] = tuple(sorted({_parameter(name, each) for each in values[name]}))
+    if values["extract"] and _FUNCTION.fullmatch(values["extract"]) is None:
+        raise UsageError(f"--extract {values['extract']!r}: write module:function, for example shop.pages:price")
     values["boost"] = tuple(_boost(each) if isinstance(each, str) else each for each in values["boost"])
     if "user_agent" not in given and base.user_agent == default_user_agent(base.contact):
         values["user_agent"] = default_user_agent(values["contact"])
@@ -109,6 +115,9 @@ def crawl_settings(given: Mapping[str, Any], base: CrawlSettings | None = None) 
         text, _, path = str(error).partition(" - at `$.")
         option = path.rstrip("`").split("[")[0].replace("_", "-")
         raise UsageError(f"--{option}: {text[0].lower()}{text[1:]}" if option else text) from None
+
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def _parameter(option: str, text: str) -> str:

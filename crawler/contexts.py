@@ -12,7 +12,8 @@ from crawler.archive.archive import Archive
 from crawler.archive.stores import Store, open_store
 from crawler.chain import Chains
 from crawler.discover import Discoverer, SeenCache
-from crawler.errors import StoreUnavailable, UsageError
+from crawler.errors import CannotServe, StoreUnavailable, UsageError
+from crawler.extractor import Extractor
 from crawler.fetch import Fetcher
 from crawler.flights import Flights
 from crawler.hosts import Hosts
@@ -33,6 +34,10 @@ log = logging.getLogger(__name__)
 
 REFRESH = 20.0
 """Seconds after which a crawl's record is read again: amended settings reach every worker within half a minute."""
+
+
+REFUSED = 60.0
+"""Seconds after which a function that could not be imported is tried again."""
 
 
 class Context:
@@ -60,13 +65,15 @@ class Contexts:
         self._hosts, self._flights = Hosts(state), Flights(state)
         # A child of their own: a large sitemap keeps no page waiting. There is none until the first sitemap.
         self._lists = Parser(PARSE_TIMEOUT, MAX_SIZE)
+        self._extractors: dict[str, Extractor] = {}
+        self._refused: dict[str, tuple[float, str]] = {}
         self._contexts: dict[str, Context] = {}
         self._stores: dict[str, Store] = {}
         self._retired: list[Context] = []
         self._making = asyncio.Lock()
 
     async def visitor(self, crawl: str) -> Visitor:
-        """The visitor of a crawl, with settings not older than half a minute."""
+        """The visitor of a crawl, with settings not older than half a minute. Raises CannotServe."""
         context = self._contexts.get(crawl)
         if context is None or time.monotonic() - context.read_at > REFRESH:
             async with self._making:
@@ -111,6 +118,15 @@ class Contexts:
             await context.fetcher.close()
             if context.revisits is not None:
                 await context.revisits.close()
+        for near in {context.ledgers.discoverer.near for context in every}:
+            if near is not None and near.pages:
+                log.warning(
+                    "%d links of %d near duplicates were not followed (near_duplicate_of in their rows)",
+                    near.links,
+                    near.pages,
+                )
+        for extractor in self._extractors.values():
+            await extractor.close()
         await self._lists.close()
 
     async def _read(self, crawl: str, old: Context | None) -> Context:
@@ -127,6 +143,7 @@ class Contexts:
             return old
         settings = record.settings
         # What may fail comes before what would have to be closed then.
+        extractor = await self._extractor(settings.extract) if settings.extract else None
         archive = old.ledgers.archive if old else await Archive.open(self._store_of(record), record, self._worker)
         if old is not None and old.record.settings.from_crawl == settings.from_crawl:
             revisits = old.revisits
@@ -145,6 +162,7 @@ class Contexts:
         discoverer = Discoverer(self._state, crawl, settings, seen, robots)
         if old is not None:
             discoverer.traps = old.ledgers.discoverer.traps
+            discoverer.near = old.ledgers.discoverer.near
 
         async def pause(until: float) -> bool:
             return await pause_until(until, self._stopping)
@@ -158,6 +176,7 @@ class Contexts:
             robots,
             discoverer,
             self._parser,
+            extractor,
             self._hosts,
             self._flights,
             chains,
@@ -173,6 +192,24 @@ class Contexts:
             ledgers = Ledgers(crawl, archive, discoverer)
         context = self._contexts[crawl] = Context(record, visitor, ledgers, robots, fetcher, revisits)
         return context
+
+    async def _extractor(self, spec: str) -> Extractor:
+        """The process that calls a user's function. Raises CannotServe: rows without its result are not wanted."""
+        if spec in self._extractors:
+            return self._extractors[spec]
+        until, text = self._refused.get(spec, (0.0, ""))
+        if time.monotonic() < until:
+            raise CannotServe(text)
+        extractor = Extractor(spec)
+        try:
+            await extractor.start()
+        except UsageError as error:
+            await extractor.close()
+            self._refused[spec] = time.monotonic() + REFUSED, str(error)
+            log.error("pages are left to other workers: %s", error)
+            raise CannotServe(str(error)) from None
+        self._extractors[spec] = extractor
+        return extractor
 
     async def _revisits(self, record: CrawlRecord) -> Revisits | None:
         """What the crawl's earlier crawl knows; None without one, or when it is there no more."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from crawler import traps, urls
 from crawler.config import CrawlSettings
-from crawler.fetched import Link
+from crawler.fetched import Link, ParsedPage
 from crawler.model import LOWEST, Lease, Page, Parent, Priority
+from crawler.near_duplicates import NearDuplicates
 from crawler.state.port import CrawlState
 from crawler.trap_memory import TrapMemory
 from crawler.url_key import keys_of
@@ -143,6 +144,7 @@ class Discoverer:
         self.scope = ScopeCheck(state, crawl, settings)
         self.filters = Filters(settings)
         self.traps = TrapMemory(state, crawl)
+        self.near: NearDuplicates | None = None
         self._boosts = Boosts(settings)
         self._settings = settings
         self._hosts: dict[str, tuple[str, str]] = {}
@@ -173,6 +175,28 @@ class Discoverer:
         pages = [self._page(lease, link, host, judged) for lease, link, host in wanted]
         await self.traps.tell()
         return pages
+
+    def near_duplicate_of(self, lease: Lease, parsed: ParsedPage) -> str | None:
+        """The page for whose sake this page's links are not followed: one of its host, with almost the same text, whose
+        links were. None where they are followed; then the page may be such a one for others.
+
+        A page that was handed out before is never a near duplicate: its links may have been added in part by a worker
+        that died. Nor is a seed: its links were asked for.
+        """
+        if parsed.simhash is None or not self._settings.skip_near_duplicates:
+            return None
+        self.near = self.near or NearDuplicates()
+        host = urls.hostname(lease.url)
+        original = self.near.find(host, parsed.simhash)
+        if original is None:
+            # Where no link is followed, none is followed in another page's stead.
+            if parsed.links and (self._settings.max_depth is None or lease.depth < self._settings.max_depth):
+                self.near.add(host, parsed.simhash, lease.url)
+            return None
+        if original == lease.url or lease.receives > 1 or not lease.parent_url:
+            return None
+        self.near.leave_out(len(parsed.links))
+        return original
 
     def redirect(self, lease: Lease, target: str) -> Page | None:
         """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so

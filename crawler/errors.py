@@ -17,6 +17,14 @@ class UsageError(CrawlerError):
     """What the user asked for makes no sense: a bad option, a bad URL, a name that does not exist."""
 
 
+class NotImportable(UsageError):
+    """A module that a user named cannot be imported here; elsewhere it may."""
+
+
+class CannotServe(CrawlerError):
+    """This worker lacks what a crawl needs, such as the module of `--extract`; others may have it."""
+
+
 class StateError(CrawlerError):
     """The crawl's state cannot serve."""
 

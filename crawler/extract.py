@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -20,11 +19,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawler import charset
 from crawler.depth import capped
-from crawler.errors import UsageError
+from crawler.errors import NotImportable, UsageError
 from crawler.fetched import Extracted
-
-SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-"""What names a function."""
 
 MAX_EXTRA = 64 * 1024
 """Bytes of JSON kept of one page."""
@@ -113,7 +109,8 @@ class Page:
 
 
 def load(spec: str) -> Function:
-    """The function that `module:function` names. Raises UsageError, in one line, when there is none.
+    """The function that `module:function` names. Raises UsageError, in one line, when there is none; NotImportable when
+    the module is to blame.
 
     Importing runs the user's code: only for the process that may go with it.
     """
@@ -122,10 +119,10 @@ def load(spec: str) -> Function:
         found: Any = importlib.import_module(module)
     except BaseException as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            raise UsageError(
+            raise NotImportable(
                 f"--extract {spec}: there is no module {error.name!r} in this folder nor among what is installed"
             ) from error
-        raise UsageError(f"--extract {spec}: importing {module} failed with {one_line(error)}") from error
+        raise NotImportable(f"--extract {spec}: importing {module} failed with {one_line(error)}") from error
     for name in path.split("."):
         if not hasattr(found, name):
             raise UsageError(f"--extract {spec}: module {module!r} has no {path!r}")

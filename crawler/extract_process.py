@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from crawler.errors import UsageError
+from crawler.errors import NotImportable, UsageError
 from crawler.extract import Function, Request, extracted, load
 from crawler.fetched import Extracted
 from crawler.parser_process import confine, serve
@@ -26,17 +26,17 @@ def main(fd: int, parent: int, spec: str, *, trace: bool) -> None:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     function: Function | None = None
-    refusal = ""
+    refusal = Extracted()
     try:
         function = load(spec)
     except UsageError as error:
-        refusal = str(error)
+        refusal = Extracted(refused=str(error), importable=not isinstance(error, NotImportable))
         if trace and error.__cause__ is not None:
             sys.excepthook(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
 
     def answer(request: Request) -> Extracted:
         if function is None:
-            return Extracted(refused=refusal)
+            return refusal
         return Extracted() if not request.url else extracted(function, request, trace=trace)
 
     serve(fd, msgspec.msgpack.Decoder(Request), answer)

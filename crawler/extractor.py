@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from crawler.errors import CrawlerError, UsageError
+from crawler.errors import CrawlerError, NotImportable, UsageError
 from crawler.extract import Request
 from crawler.fetched import Extracted, ParsedPage, Response
 from crawler.parser import Parser
@@ -31,16 +31,17 @@ class Extractor:
         self._first = ""
 
     async def start(self) -> None:
-        """Import the function. Raises UsageError when it cannot be had here; `close` then, too."""
+        """Import the function. Raises UsageError when it cannot be had here, NotImportable when its module is to
+        blame; `close` then, too."""
         try:
             await self._child.start()
             answer = await self._child.ask(Request("", 0, (), b""), Extracted)
         except CrawlerError:
-            raise UsageError(
+            raise NotImportable(
                 f"--extract {self._spec}: importing it ends the process, or takes more than a minute"
             ) from None
-        if answer.refused or answer.failed:
-            raise UsageError(answer.refused or f"--extract {self._spec}: importing it ends the process")
+        if answer.refused:
+            raise UsageError(answer.refused) if answer.importable else NotImportable(answer.refused)
 
     async def extract(self, page: Response, parsed: ParsedPage) -> Extracted:
         """What the function makes of a page; `error` says in a line why there is nothing."""
@@ -80,7 +81,7 @@ class Extractor:
         await self._child.close()
 
 
-async def check(spec: str) -> None:
+async def check_function(spec: str) -> None:
     """Raise UsageError when the function cannot be had on this machine."""
     extractor = Extractor(spec)
     try:

@@ -99,10 +99,12 @@ class ParsedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like
 class Extracted(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """What a user's function made of a page, as a JSON object; or in a line why there is nothing.
 
-    `failed` is as in ParsedPage. `refused` says why the function cannot be had at all.
+    `failed` is as in ParsedPage. `refused` says why the function cannot be had at all; `importable` is False when its
+    module is to blame.
     """
 
     extra: str | None = None
     error: str = ""
     failed: str = ""
     refused: str = ""
+    importable: bool = True

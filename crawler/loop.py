@@ -21,7 +21,7 @@ import msgspec
 
 from crawler import urls
 from crawler.contexts import Contexts
-from crawler.errors import StateUnavailable, StoreUnavailable, UsageError
+from crawler.errors import CannotServe, StateUnavailable, StoreUnavailable, UsageError
 from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
 from crawler.parser import Parser
 from crawler.patience import patiently, say
@@ -48,6 +48,9 @@ SHORT_PAUSE, LONG_PAUSE = 0.01, 0.5
 
 WAITING = 500
 """Visits that wait to be written before nothing more is claimed: while an archive is away pages pile up in memory."""
+
+ELSEWHERE = 30.0
+"""Seconds for which a page that this worker cannot serve is left to others."""
 
 AHEAD = 2
 """Leases held per request slot: what waits for its turn or its robots.txt must not keep a slot from working."""
@@ -175,6 +178,8 @@ class Worker:
         except (StateUnavailable, StoreUnavailable) as error:
             say(error)
             visit.verdict = defer(time.time() + LONG_PAUSE)
+        except CannotServe:
+            visit.verdict = defer(time.time() + ELSEWHERE)
         except UsageError as error:
             log.info("let a page go: %s", error)  # its crawl was purged: giving the page back answers LOST
         except Exception as error:

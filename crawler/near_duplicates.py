@@ -31,6 +31,8 @@ class NearDuplicates:
     """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
+        self.pages = self.links = 0
+        """How many near duplicates were left out, and how many links of theirs."""
         self._size = remembered
         self._next = 1
         self._urls: list[str] = []
@@ -38,6 +40,11 @@ class NearDuplicates:
         self._hashes = array("q")
         self._heads = [array("Q", bytes(8 * HEADS)) for _ in range(BLOCKS)]
         self._before = [array("Q") for _ in range(BLOCKS)]
+
+    def leave_out(self, links: int) -> None:
+        """Count a near duplicate whose links are not followed."""
+        self.pages += 1
+        self.links += links
 
     def find(self, host: str, simhash: int) -> str | None:
         """The URL of a page of the host whose hash differs in few bits, the latest one."""

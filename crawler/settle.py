@@ -220,7 +220,12 @@ class Settler:
 
     async def _discover(self, ledgers: Ledgers, visits: Sequence[Visit]) -> dict[bytes, int]:
         """Add the links of a batch; answers how many were new, by the digest of the parent."""
-        found = [(visit.lease, visit.parsed.links) for visit in visits if visit.parsed is not None]
+        found = []
+        for visit in visits:
+            if visit.parsed is not None:
+                visit.near_duplicate_of = ledgers.discoverer.near_duplicate_of(visit.lease, visit.parsed)
+                if visit.near_duplicate_of is None:
+                    found.append((visit.lease, visit.parsed.links))
         pages = await patiently(lambda: ledgers.discoverer.pages(found))
         for visit in visits:
             if visit.onward is not None:
@@ -318,8 +323,12 @@ def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys
         row.lang = parsed.lang or language(page.header(b"content-language"))
         row.canonical_url, row.noindex = parsed.canonical_url, parsed.noindex
         row.links_found, row.links_new = parsed.links_found, links_new
+        row.simhash, row.near_duplicate_of = parsed.simhash, visit.near_duplicate_of
         if parsed.failed:
             row.error = row.error or f"not parsed: {parsed.failed}"
+    if visit.extracted is not None:
+        row.extra = visit.extracted.extra
+        row.error = row.error or visit.extracted.error or None
     elif directives(page.header_all(b"x-robots-tag"), token)[0]:
         row.noindex = True
     row.canonical_url = row.canonical_url or canonical(page.header_all(b"link"), page.url)

@@ -19,8 +19,9 @@ from crawler.chain import MOST_HOPS, Chain, Chains
 from crawler.config import CrawlSettings
 from crawler.discover import Discoverer
 from crawler.errors import FailureKind, FetchFailure
+from crawler.extractor import Extractor
 from crawler.fetch import Fetcher
-from crawler.fetched import ParsedPage, Response, Revisit
+from crawler.fetched import Extracted, ParsedPage, Response, Revisit
 from crawler.flights import Flights
 from crawler.gate import void
 from crawler.hosts import AtHost, Hosts
@@ -58,13 +59,15 @@ ADVANCE = 1.0
 class Visit(msgspec.Struct, kw_only=True, gc=False):
     """What became of one lease. `response` is set when it is to be archived; with `revisit`, as a record that refers to
     an earlier one. `redirect_to` is for the page's row; `onward` is a page that a redirect led to, to be added.
-    `sitemaps`, as robots.txt names them, are to be read before the lease ends."""
+    `sitemaps`, as robots.txt names them, are to be read before the lease ends. `near_duplicate_of` is the settler's."""
 
     lease: Lease
     verdict: Verdict
     response: Response | None = None
     revisit: Revisit | None = None
     parsed: ParsedPage | None = None
+    extracted: Extracted | None = None
+    near_duplicate_of: str | None = None
     redirect_to: str | None = None
     onward: str | None = None
     status: int | None = None
@@ -95,6 +98,7 @@ class Visitor:
         robots: RobotsKeeper,
         discoverer: Discoverer,
         parser: Parser,
+        extractor: Extractor | None,
         hosts: Hosts,
         flights: Flights,
         chains: Chains,
@@ -104,6 +108,7 @@ class Visitor:
     ) -> None:
         self._state, self._crawl, self._settings = state, crawl, settings
         self._fetcher, self._robots, self._discoverer, self._parser = fetcher, robots, discoverer, parser
+        self._extractor = extractor
         self._hosts, self._flights, self._chains = hosts, flights, chains
         self._revisits, self.sitemaps, self._pause = revisits, sitemaps, pause
         self._slots = asyncio.Semaphore(settings.concurrency)
@@ -274,6 +279,8 @@ class Visitor:
             if visit.parsed is not None and visit.parsed.failed == "crash":
                 # Perhaps the page, perhaps the machine: an attempt. The last one is stored, without links.
                 visit.verdict = self._again(lease, "parser-crash", "the parser process died at this page")
+            elif self._extractor is not None and visit.parsed is not None and visit.parsed.charset is not None:
+                visit.extracted = await self._extractor.extract(page, visit.parsed)
         return visit
 
     async def _parse(self, lease: Lease, page: Response) -> ParsedPage | None:
@@ -289,7 +296,9 @@ class Visitor:
         if not html:
             return None
         token, keys = self._settings.product_token, self._discoverer.keys
-        return await self._parser.parse(page.url, content_type, page.body, x_robots, token, keys)
+        return await self._parser.parse(
+            page.url, content_type, page.body, x_robots, token, keys, with_simhash=self._settings.skip_near_duplicates
+        )
 
     async def _redirected(self, lease: Lease, chain: Chain, last: Response) -> Visit:
         """Where a chain ends in a redirect its first answer is the page's."""

@@ -17,7 +17,10 @@ class PageRow(msgspec.Struct, kw_only=True, gc=False):
 
     `warc_file` is relative to the crawl's folder; `warc_offset` and `warc_length` delimit one gzip member of it. Where
     that is a revisit record, `original_file` (relative to the store), `original_offset` and `original_length` say where
-    the record lies that has the body.
+    the record lies that has the body. `extra` is a JSON object.
+
+    `simhash` is the similarity hash of the text (see `crawler/simhash.py`); links of a page with `near_duplicate_of`,
+    the URL of a page whose text is almost the same, were found but not followed. Both need --skip-near-duplicates.
     """
 
     crawl_id: str
@@ -56,6 +59,8 @@ class PageRow(msgspec.Struct, kw_only=True, gc=False):
     original_file: str | None = None
     original_offset: int | None = None
     original_length: int | None = None
+    simhash: int | None = None
+    near_duplicate_of: str | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -58,6 +58,8 @@ _FIELDS: dict[str, pa.DataType] = {
     "original_file": pa.string(),
     "original_offset": pa.int64(),
     "original_length": pa.int64(),
+    "simhash": pa.int64(),
+    "near_duplicate_of": pa.string(),
 }
 
 SCHEMA = pa.schema(_FIELDS, metadata={"crawler.schema_version": str(SCHEMA_VERSION)})

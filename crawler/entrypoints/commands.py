@@ -18,6 +18,8 @@ from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import approximation, host_table, out, table
 from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import hosts_of, status_of
+from crawler.errors import NotImportable
+from crawler.extractor import check_function
 from crawler.model import CrawlRecord
 from crawler.state.open import open_state
 from crawler.state.port import CrawlState
@@ -65,6 +67,11 @@ async def seed(
     as_json: bool,
 ) -> str:
     """Add seeds and what sitemaps list, making the crawl when there is none (of that name)."""
+    if settings.get("extract"):
+        try:
+            await check_function(settings["extract"])
+        except NotImportable as error:
+            warn(f"{error}; the workers need it")
     async with opened(address, create=True) as state:
         record = await crawl_to_seed(state, crawl, settings, store or "")
         if cookies is not None:

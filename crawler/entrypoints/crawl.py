@@ -7,6 +7,7 @@ dies is replaced, and what it held is released at once. If this process dies, it
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -151,6 +152,8 @@ class Supervisor:
         command += ["--name", name, "--until-complete", "--supervised"]
         if order.store:
             command += ["--store", order.store]
+        if logging.getLogger().isEnabledFor(logging.DEBUG):
+            command.append("-vv")
         # Signals of the terminal go to this process alone, which passes them on.
         process = await asyncio.create_subprocess_exec(
             *command,

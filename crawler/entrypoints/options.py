@@ -98,6 +98,8 @@ crawl_settings = together(
     option("--sitemaps/--no-sitemaps", default=None, help="Read the sitemaps that robots.txt names; their URLs pass every filter and have depth 1 (default: yes)."),
     option("--keep-param", "keep_params", multiple=True, metavar="NAME", help="Query parameter that tells pages apart although it is known to track, such as utm_source; '*' at the end stands for any rest; repeatable, wins over --drop-param. Cannot change once the crawl has begun."),
     option("--drop-param", "drop_params", multiple=True, metavar="NAME", help="Query parameter that does not tell pages apart: of URLs that differ in nothing else the first found is fetched; as --keep-param."),
+    option("--skip-near-duplicates", is_flag=True, default=None, help="Do not follow the links of a page whose text hardly differs from that of a page of its host that the same worker has seen; its row says of which. Costs CPU: some two thirds more a page for parsing."),
+    option("--extract", metavar="module:function", help="Call this for each parsed page, in a process of its own; the flat dict it returns is kept in the page's row, as JSON in the column extra. The module lies in the folder in which the command or worker starts, or is installed there."),
     option("--lease", type=Duration(), metavar="SECONDS", help="How long a fetcher may hold a URL before another gets it (default 120; on AWS the queues' own time)."),
     option("--dedup", type=click.Choice(["exact", "bloom"]), help="How ended URLs are remembered: each with its record (exact, default), or in a Bloom filter, which saves memory and misses one URL in a million (redis:// only)."),
     option("--max-attempts", type=int, metavar="N", help="Failures before a URL becomes a dead letter (default 4)."),

@@ -11,6 +11,7 @@ from crawler.archive.stores import open_store
 from crawler.entrypoints.identity import on_stop_signals, tune_memory, worker_name
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.errors import UsageError
+from crawler.extractor import check_function
 from crawler.loop import Exit, Worker
 from crawler.state.open import open_state
 
@@ -32,6 +33,8 @@ async def work(
     state = await open_state(address, worker=name)
     try:
         record = await pick_crawl(state, crawl) if crawl else None
+        if record is not None and record.settings.extract:
+            await check_function(record.settings.extract)
         if store or record or state.home:
             await open_store(store_address(store, record, state)).check()
         worker = Worker(

@@ -109,9 +109,17 @@ class InProcess:
     async def close(self) -> None: ...
 
     async def parse(
-        self, url: str, kind: str | None, body: bytes, x_robots: list[str], token: str, keys: Keys
+        self,
+        url: str,
+        kind: str | None,
+        body: bytes,
+        x_robots: list[str],
+        token: str,
+        keys: Keys,
+        *,
+        with_simhash: bool = False,
     ) -> ParsedPage:
-        return parse(body, kind, url, x_robots, token, keys)
+        return parse(body, kind, url, x_robots, token, keys, with_simhash=with_simhash)
 
 
 async def strike(folder: Path, worker: str, fault: Fault = "kill", at: int | None = None) -> int:
