@@ -19,7 +19,7 @@ HEAD_BYTES = 256 * 1024
 _END = re.compile(rb"\n\r?\n")
 
 _REGULAR = re.compile(
-    rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [^\r\n\0]*)?\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*\r\n)*\r\n"
+    rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [^\r\n\0]*+)?\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*+\r\n"
 )
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n)", re.IGNORECASE)
 _STATUS_LINE = re.compile(

@@ -29,6 +29,10 @@ from crawler.url_key import STANDARD, Keys
 START_TIMEOUT = 60.0
 """Seconds a child may take to report that it is ready."""
 
+AHEAD = 8
+"""Pages sent to the child at a time, or copied to be sent: enough to keep it busy. What waits behind a page that takes
+long is not to fill the memory twice."""
+
 READ_SIZE = 64 * 1024
 """Bytes read at once; an answer is some 6 kB."""
 
@@ -82,6 +86,7 @@ class Parser:
         self._waiting: deque[_AnyWaiting] = deque()
         self._child: _Child | None = None
         self._replacing: asyncio.Task[CrawlerError | None] | None = None
+        self._room = asyncio.Semaphore(AHEAD)
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0
@@ -126,17 +131,18 @@ class Parser:
 
     async def ask(self, job: msgspec.Struct, kind: type[Parsed]) -> Parsed:
         """Have the child do a job that its program knows, which it answers by `kind`. Fails as `parse` does."""
-        if self._closed:
-            raise CrawlerError("the parser is closed")
-        message = self._encoder.encode(job)
-        answer: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(FRAME.pack(len(message)) + message, answer, kind)
-        self._waiting.append(waiting)
-        if self._child is not None:
-            self._send(self._child, waiting)
-        else:
-            self._replacement(None)
-        return await answer
+        async with self._room:
+            if self._closed:
+                raise CrawlerError("the parser is closed")
+            message = self._encoder.encode(job)
+            answer: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
+            waiting = _Waiting(FRAME.pack(len(message)) + message, answer, kind)
+            self._waiting.append(waiting)
+            if self._child is not None:
+                self._send(self._child, waiting)
+            else:
+                self._replacement(None)
+            return await answer
 
     async def close(self) -> None:
         """End the child; pages without an answer are cancelled."""
