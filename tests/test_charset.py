@@ -19,6 +19,7 @@ def meta(label: str) -> bytes:
     return f"<!doctype html><meta charset={label}>".encode()
 
 
+@pytest.mark.case("C09", "C10")
 @pytest.mark.parametrize(
     ("body", "content_type", "name", "text"),
     [
@@ -92,6 +93,7 @@ def test_a_page_that_says_nothing_is_guessed_from_a_sample(text: str, encoding: 
     assert decode(body, "text/html") == ("<html>" + " " * 20_000 + text, name)
 
 
+@pytest.mark.case("C09")
 @given(
     st.binary(),
     st.one_of(
@@ -108,6 +110,7 @@ def test_decoding_never_raises(body: bytes, content_type: str | None) -> None:
     text.encode()  # no lone surrogates
 
 
+@pytest.mark.case("C15")
 @pytest.mark.parametrize(
     ("content_type", "body", "html"),
     [

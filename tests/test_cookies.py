@@ -48,6 +48,7 @@ def jar_of(*fields: str | bytes, url: str = PAGE, clock: Clock | None = None) ->
     return jar
 
 
+@pytest.mark.case("C14")
 @pytest.mark.parametrize(
     ("field", "sent"),
     [

@@ -178,6 +178,7 @@ def test_what_is_no_dead_letter_is_said_in_one_line(site: BrokenSite, place: Pla
     assert command.status("--state", place.state)["state"] == "complete"
 
 
+@pytest.mark.case("D02")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux")
 def test_a_page_that_kills_its_parser_is_stored_without_links_and_dead(place: Place) -> None:
     killer = b"<a href=/behind>" + b"<p " + b"a=1 " * 2_400_000

@@ -55,6 +55,7 @@ def judged(decoder: Decoder) -> tuple[bool, str]:
     return decoder.decoded, decoder.truncated
 
 
+@pytest.mark.case("C03")
 @each_coding
 @pytest.mark.parametrize("size", [1, 7, 1000, 1 << 30])
 def test_a_body_is_decoded_however_it_is_cut_into_chunks(
@@ -73,6 +74,7 @@ def test_bodies_of_all_sorts_survive(name: str, encode: Callable[[bytes], bytes]
     assert judged(decoder) == (True, "")
 
 
+@pytest.mark.case("C02", "C03")
 @pytest.mark.parametrize("name", [None, "", "identity", "none", " Identity ", *ACCEPT_ENCODING.split(", ")])
 def test_an_empty_body_is_fine_whatever_its_label(name: str | None) -> None:
     body, decoder = decode(name, b"")
@@ -80,6 +82,7 @@ def test_an_empty_body_is_fine_whatever_its_label(name: str | None) -> None:
     assert judged(decoder) == (True, "")
 
 
+@pytest.mark.case("C02")
 @pytest.mark.parametrize("name", ["gzip", "x-gzip", "deflate", "br", "zstd", "gzip, br"])
 @pytest.mark.parametrize(
     "text", [b"<!doctype html><html><body>Not found</body></html>" * 5, b"<p>", b"no", "<p>Größe</p>".encode()]
@@ -99,6 +102,7 @@ def test_noise_labelled_as_compressed_is_not_called_decoded(name: str) -> None:
     assert judged(decoder) == (False, "disconnect")
 
 
+@pytest.mark.case("C02")
 @each_coding
 @pytest.mark.parametrize("missing", [1, 4, 12, 400])
 @pytest.mark.parametrize("size", [100, 1 << 30])
@@ -111,6 +115,7 @@ def test_a_stream_cut_short_keeps_what_came_and_says_so(
     assert judged(decoder) == (True, "disconnect")
 
 
+@pytest.mark.case("C02", "C03")
 @pytest.mark.parametrize(("name", "encode"), CODINGS[:2] + CODINGS[5:])
 @pytest.mark.parametrize("size", [1, 1 << 30])
 def test_all_members_are_read(name: str, encode: Callable[[bytes], bytes], size: int) -> None:
@@ -126,6 +131,7 @@ def test_skippable_zstd_frames_are_skipped() -> None:
     assert judged(decoder) == (True, "")
 
 
+@pytest.mark.case("C02")
 @each_coding
 @pytest.mark.parametrize("junk", [b"<!-- x -->", b"\0" * 600, b"\n", b"\x1f\x8b junk", b"\x28\xb5\x2f\xfd\xff\xff"])
 @pytest.mark.parametrize("size", [1, 50, 1 << 30])
@@ -162,6 +168,7 @@ def test_a_body_broken_in_the_middle_keeps_its_beginning(name: str, encode: Call
     assert decoder.truncated == "disconnect" or len(body) >= 390_000
 
 
+@pytest.mark.case("C03")
 def test_stacked_codings_are_undone_from_right_to_left() -> None:
     body, decoder = decode("gzip, br", brotli.compress(gzip.compress(PAGE)))
     assert body == PAGE
@@ -173,6 +180,7 @@ def test_stacked_codings_are_undone_from_right_to_left() -> None:
     assert judged(decoder) == (True, "disconnect")
 
 
+@pytest.mark.case("C03")
 @pytest.mark.parametrize("name", ["compress", "utf-8", "gzip, sdch", "exi", ", ".join(["gzip"] * 40)])
 def test_an_unknown_coding_leaves_the_body_alone(name: str) -> None:
     wire = gzip.compress(PAGE)
@@ -198,6 +206,7 @@ def test_the_limit_is_on_decoded_bytes(name: str, encode: Callable[[bytes], byte
     assert (body, decoder.truncated, decoder.full) == (PAGE[:-1], "length", True)
 
 
+@pytest.mark.case("C04")
 @each_coding
 def test_a_bomb_stops_at_the_limit(name: str, encode: Callable[[bytes], bytes]) -> None:
     bomb = encode(bytes(40_000_000))

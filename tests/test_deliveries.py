@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crawler.config import CrawlSettings
 from crawler.discover import seed_page
 from crawler.model import CrawlRecord
@@ -43,6 +45,7 @@ async def test_a_page_that_outlived_some_workers_keeps_its_links(demo_site: Demo
     assert len(done) > 100
 
 
+@pytest.mark.case("D02")
 async def test_a_page_that_outlived_too_many_is_a_dead_letter_stored_raw(demo_site: DemoSite, tmp_path: Path) -> None:
     (row,) = (await crawl_after_deaths(demo_site, tmp_path, PARSE_DELIVERIES)).values()
     assert (row["outcome"], row["reason"], row["links_found"]) == ("dead", "crash", None)

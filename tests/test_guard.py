@@ -80,12 +80,14 @@ def test_public_addresses_are_allowed(ip: str) -> None:
     assert check_address(ip, True) is None
 
 
+@pytest.mark.case("C17")
 @pytest.mark.parametrize(("ip", "reason"), ONLY_WITH_PRIVATE)
 def test_loopback_and_private_addresses_need_permission(ip: str, reason: str) -> None:
     assert check_address(ip, False) == reason
     assert check_address(ip, True) is None
 
 
+@pytest.mark.case("C17")
 @pytest.mark.parametrize(("ip", "reason"), NEVER)
 def test_link_local_metadata_and_reserved_addresses_are_refused_always(ip: str, reason: str) -> None:
     assert check_address(ip, False) == reason

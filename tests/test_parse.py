@@ -28,6 +28,7 @@ def paths(html: str) -> list[str]:
 # ---------------------------------------------------------------- what is a link
 
 
+@pytest.mark.case("A14", "D03", "D04", "D06", "D07")
 @pytest.mark.parametrize(
     ("html", "links"),
     [
@@ -93,6 +94,7 @@ def test_what_counts_as_a_link(html: str, links: list[str]) -> None:
     assert paths(html) == links
 
 
+@pytest.mark.case("A12")
 @pytest.mark.parametrize(
     ("html", "links"),
     [
@@ -123,6 +125,7 @@ def test_the_first_base_with_an_href_holds_for_the_whole_page(html: str, links: 
     assert paths(html) == links
 
 
+@pytest.mark.case("A05")
 def test_a_bad_link_is_counted_and_costs_no_other() -> None:
     found = page(
         "<a href='http://[x/'><a href='http://example.com]'><a href='http://example.com:99999/'><a href=' tel:1'>"
@@ -138,6 +141,7 @@ def test_a_link_carries_the_digest_of_its_page() -> None:
     assert link.digest == STANDARD.digest("https://example.com/x?b=1")
 
 
+@pytest.mark.case("A09", "C10")
 def test_a_page_of_another_encoding_sends_its_queries_in_it() -> None:
     body = "<meta charset=windows-1251><title>Привет</title><a href='/п?q=при'>".encode("cp1251")
     found = parse(body, "text/html", URL, [], "examplebot")
@@ -146,6 +150,7 @@ def test_a_page_of_another_encoding_sends_its_queries_in_it() -> None:
     assert [link.url for link in found.links] == ["https://example.com/%D0%BF?q=%EF%F0%E8"]
 
 
+@pytest.mark.case("C10")
 def test_a_page_in_utf_16_has_links() -> None:
     assert [link.url for link in parse("﻿<a href=/é>".encode("utf-16-be"), "text/html", URL, [], "x").links] == [
         "https://example.com/%C3%A9"
@@ -212,6 +217,7 @@ def test_header_and_tags_add_up() -> None:
     assert (found.noindex, found.nofollow, found.links, found.links_found) == (True, True, (), 1)
 
 
+@pytest.mark.case("C15")
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [(b"%PDF-1.4 <a href=/x>", "text/html"), (b"<a href=/x>", "text/plain"), (b"<p>\0<a href=/x>", "text/html")],
@@ -273,6 +279,7 @@ def test_parsing_never_raises(body: bytes) -> None:
     assert len({link.digest for link in found.links}) == len(found.links) <= found.links_found
 
 
+@pytest.mark.case("D01")
 @pytest.mark.parametrize(
     "html",
     [

@@ -97,6 +97,7 @@ async def test_nested_markup_is_parsed_like_any_other(parser: Parser) -> None:
     assert parser.pid == pid
 
 
+@pytest.mark.case("D01")
 async def test_an_endless_page_times_out_alone_while_the_loop_goes_on() -> None:
     parser = Parser(timeout=1.0)
     await parser.start()
@@ -130,6 +131,7 @@ async def test_several_endless_pages_cost_a_child_each() -> None:
     await parser.close()
 
 
+@pytest.mark.case("D02")
 async def test_a_child_killed_in_the_middle_costs_the_page_at_hand(parser: Parser) -> None:
     pid = pid_of(parser)
     os.kill(pid, signal.SIGSTOP)  # so that nothing is answered before the kill

@@ -46,6 +46,7 @@ def test_a_backoff_is_bounded_and_grows_with_its_jitter(kind: str, attempt: int,
     assert 0 < backoff(kind, attempt, jitter=low) <= backoff(kind, attempt, jitter=high) <= LONGEST
 
 
+@pytest.mark.case("C11")
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -68,6 +69,7 @@ def test_what_a_server_asks_for_is_read_and_clamped(value: str, seconds: float) 
     assert retry_after(value, None, NOON) == seconds
 
 
+@pytest.mark.case("C11")
 @pytest.mark.parametrize(
     "value",
     [
@@ -93,6 +95,7 @@ def test_what_is_no_valid_field_says_nothing(value: str | None) -> None:
     assert retry_after(value, None, NOON) is None
 
 
+@pytest.mark.case("C11")
 def test_a_time_is_measured_by_the_clock_of_the_server() -> None:
     fast = "Wed, 21 Oct 2015 09:00:00 GMT"
     assert retry_after("Wed, 21 Oct 2015 09:01:00 GMT", fast, NOON) == 60

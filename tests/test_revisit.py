@@ -139,6 +139,7 @@ KEPT = ("title", "lang", "charset", "canonical_url", "noindex", "links_found", "
         "digest", "etag", "depth", "outcome", "duplicate_of", "redirect_to")  # fmt: skip
 
 
+@pytest.mark.case("C16")
 async def test_unchanged_pages_keep_what_is_known_and_their_links(tmp_path: Path, address: str) -> None:
     pages = Pages()
     async with serve(site(pages)) as server:
@@ -216,6 +217,7 @@ async def test_duplicates_are_found_among_unchanged_pages(tmp_path: Path) -> Non
             assert {row["status"] for row in rows.values()} == {304 if earlier else 200}
 
 
+@pytest.mark.case("C16")
 async def test_fields_of_a_304_bring_the_page_up_to_date(tmp_path: Path) -> None:
     pages = Pages()
     pages.tags["/"] = 'W/"1"'
@@ -302,6 +304,7 @@ async def test_only_what_was_a_whole_page_is_asked_for_conditionally(tmp_path: P
 # ---------------------------------------------------------------- servers that do not keep to the rules
 
 
+@pytest.mark.case("C16")
 async def test_a_304_that_nobody_asked_for_is_an_answer_like_others(tmp_path: Path) -> None:
     async with serve(site(lambda _target, _head: not_modified('ETag: "x"'))) as server:
         for name, earlier in (("one", None), ("two", "one")):

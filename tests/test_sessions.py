@@ -270,6 +270,7 @@ async def test_a_fact_is_small_and_one_that_is_junk_counts_as_none(backend: Back
         assert await sent(await worker(backend)) == "a=1"
 
 
+@pytest.mark.case("C14", "H03")
 async def test_memory_is_bounded_however_many_sites_there_are(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

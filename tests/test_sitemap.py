@@ -44,6 +44,7 @@ def entry(loc: str) -> bytes:
 # ---------------------------------------------------------------- not well-formed
 
 
+@pytest.mark.case("E04")
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
@@ -73,6 +74,7 @@ def test_a_fault_costs_no_other_page_and_changes_no_url(fault: bytes, found: lis
     assert extra(many(fault)) == found
 
 
+@pytest.mark.case("E04")
 @pytest.mark.parametrize(
     "head",
     [
@@ -90,6 +92,7 @@ def test_what_stands_before_the_pages_does_no_harm(head: bytes) -> None:
     assert extra(many(head=head)) == []
 
 
+@pytest.mark.case("E04")
 def test_a_file_that_is_cut_gives_what_came_and_no_half_of_a_url() -> None:
     whole = many(count=1000)
     body = whole[: whole.index(b"/899<") + 3]
@@ -105,6 +108,7 @@ def test_damage_is_counted() -> None:
     assert listing(many(entry("http://[::1/")), "https://example.com/s.xml", NOW).damaged == 1
 
 
+@pytest.mark.case("E04")
 @pytest.mark.parametrize(
     "body",
     [
@@ -128,6 +132,7 @@ def test_what_is_no_sitemap_lists_nothing(body: bytes) -> None:
 # ---------------------------------------------------------------- names and namespaces
 
 
+@pytest.mark.case("E03")
 @pytest.mark.parametrize(
     "body",
     [
@@ -142,6 +147,7 @@ def test_any_namespace_will_do(body: bytes) -> None:
     assert locs(body % b"https://example.com/x") == ["https://example.com/x"]
 
 
+@pytest.mark.case("E03")
 @pytest.mark.parametrize(
     "more",
     [
@@ -238,6 +244,7 @@ def test_the_encoding_that_the_declaration_names() -> None:
     assert locs(body) == ["https://example.com/ą"]
 
 
+@pytest.mark.case("E01")
 @pytest.mark.parametrize("times", [1, 2])
 def test_packed_files_are_known_by_their_bytes(times: int) -> None:
     body = many()
@@ -257,6 +264,7 @@ def test_a_packed_file_that_is_cut_gives_what_came() -> None:
 # ---------------------------------------------------------------- limits
 
 
+@pytest.mark.case("E02")
 def test_pages_beyond_the_limit_of_a_file_are_counted() -> None:
     found = read(b"<urlset>" + entry("/a") * (MAX_URLS + 7), NOW)
     assert (len(found.urls), found.beyond) == (MAX_URLS, 7)
@@ -264,6 +272,7 @@ def test_pages_beyond_the_limit_of_a_file_are_counted() -> None:
     assert (len(text.urls), text.beyond) == (MAX_URLS, 7)
 
 
+@pytest.mark.case("E02")
 def test_a_bomb_is_read_to_the_limit_of_a_file() -> None:
     packed = gzip.compress(many() + b" " * (MAX_SIZE + 20_000_000))
     assert len(packed) < 100_000
@@ -272,6 +281,7 @@ def test_a_bomb_is_read_to_the_limit_of_a_file() -> None:
     assert locs(late) == []
 
 
+@pytest.mark.case("E02")
 def test_entities_of_a_doctype_stand_for_nothing() -> None:
     lines = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     bomb = f'<!DOCTYPE urlset [<!ENTITY l0 "lol">{lines}]>'.encode()
@@ -326,6 +336,7 @@ def test_nothing_raises(pieces: list[bytes]) -> None:
 # ---------------------------------------------------------------- times
 
 
+@pytest.mark.case("E06")
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

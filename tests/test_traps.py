@@ -29,6 +29,7 @@ def trap(path: str, depth: int = 3, page: str = "/", before: str = "") -> str:
     return traps.trap(HOST + path, depth, HOST + page, HOST + before if before else "", YEAR)
 
 
+@pytest.mark.case("H01", "H02")
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
@@ -158,6 +159,7 @@ class Memory:
         self._memory.fetched(HOST + path, "sha256:" + sha256(body.encode()).hexdigest())
 
 
+@pytest.mark.case("H01")
 @pytest.mark.parametrize("path", ["/p?t={}", "/p/{}", "/soft/a/b/c{}x/d", "/p/{:032x}"])
 def test_links_of_a_kind_that_brings_known_bodies_are_left(path: str) -> None:
     memory = Memory()

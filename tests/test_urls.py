@@ -15,6 +15,7 @@ key, digest = STANDARD.key, STANDARD.digest
 BASE = "https://example.com/a/b.html?q#f"
 
 
+@pytest.mark.case("A01", "A03", "A04", "A08", "A10", "A11")
 @pytest.mark.parametrize(
     ("href", "wire"),
     [
@@ -64,6 +65,7 @@ def test_a_link_becomes_the_url_on_the_wire(href: str, wire: str) -> None:
     assert resolve(href, BASE) == wire
 
 
+@pytest.mark.case("A03", "A05", "A06", "A15", "A16")
 @pytest.mark.parametrize(
     "href",
     [
@@ -86,6 +88,7 @@ def test_a_link_that_leads_nowhere_is_none(href: str) -> None:
     assert resolve(href, BASE) is None
 
 
+@pytest.mark.case("A05")
 def test_a_base_that_cannot_be_parsed_spoils_only_relative_links() -> None:
     assert resolve("/x", "http://[") is None
     assert resolve("/x", "") is None
@@ -128,6 +131,7 @@ SAME = [
 ]
 
 
+@pytest.mark.case("A02", "A10", "A11", "H01")
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_spellings_of_one_page_have_one_key(one: str, other: str) -> None:
     assert key(one) == key(other) == other
@@ -175,6 +179,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.case("A01", "A03", "A07", "A09", "A16")
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_pages_that_may_differ_have_different_keys(one: str, other: str) -> None:
     assert key(one) != key(other)
@@ -212,6 +217,7 @@ URL = st.builds(
 )
 
 
+@pytest.mark.case("A02", "H02")
 @settings(max_examples=1500, deadline=None)
 @given(st.one_of(URL, st.text()))
 @example("http://example.com/?utm_source=x")
@@ -227,6 +233,7 @@ def test_the_key_of_a_key_is_itself(url: str) -> None:
     assert len(digest(url)) == 16
 
 
+@pytest.mark.case("A02", "A14", "A15")
 @settings(max_examples=1500, deadline=None)
 @given(st.one_of(URL, st.text(), st.lists(PIECE).map("".join)))
 def test_what_goes_on_the_wire_is_stable_ascii_http(href: str) -> None:
@@ -263,6 +270,7 @@ def test_a_resolver_keeps_no_more_than_its_limit() -> None:
     assert len(resolver._links) <= 100
 
 
+@pytest.mark.case("A09")
 @pytest.mark.parametrize(
     ("encoding", "href", "wire"),
     [
@@ -284,6 +292,7 @@ def test_a_query_is_sent_in_the_encoding_of_its_document(encoding: str, href: st
     assert link.url == "https://example.com" + wire
 
 
+@pytest.mark.case("A11")
 @pytest.mark.parametrize(
     ("url", "host", "start"),
     [

@@ -213,6 +213,7 @@ async def test_a_full_disk_acknowledges_nothing_and_loses_nothing(directory: Sto
     assert sorted(each.url for each in await stored_rows(directory)) == expected
 
 
+@pytest.mark.case("G06")
 async def test_what_parquet_cannot_hold_is_replaced_in_rows(directory: Store) -> None:
     archive = await Archive.open(directory, crawl(), "w")
     archive.row(row(title="a\ud800b\udfffc", error="x\x00y", lang="\\u0000"))

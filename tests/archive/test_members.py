@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import random
 
+import pytest
+
 from crawler.archive.members import Member, compress, members
 
 CONTENTS = [b"first", b"", random.Random(1).randbytes(100_000), b"last"]
@@ -24,6 +26,7 @@ def test_whole_members_come_in_order_with_their_places() -> None:
     assert read(b"") == []
 
 
+@pytest.mark.case("G02")
 def test_every_cut_keeps_the_whole_members_before_it() -> None:
     data = MEMBERS[0] + MEMBERS[3]
     for end in range(len(data)):

@@ -78,12 +78,14 @@ async def test_values_come_through_unchanged(directory: Store) -> None:
     assert only == expected
 
 
+@pytest.mark.case("G07")
 def test_the_schema_is_that_of_the_row() -> None:
     assert tuple(SCHEMA.names) == PageRow.__struct_fields__
     assert SCHEMA.metadata == {b"crawler.schema_version": b"1"}
     assert all(field.nullable for field in SCHEMA)
 
 
+@pytest.mark.case("G07")
 async def test_columns_of_nulls_have_their_type_so_that_files_unify(tmp_path: Path) -> None:
     empty, full = open_store(str(tmp_path / "a")), open_store(str(tmp_path / "b"))
     await write(empty, "w", row(1))
@@ -104,6 +106,7 @@ async def test_an_answer_beats_the_other_outcomes_whenever_it_came(directory: St
     assert {name: each["outcome"] for name, each in (await read(directory)).items()} == {"1": "done", "2": "done"}
 
 
+@pytest.mark.case("G05")
 async def test_of_several_answers_the_latest_wins_in_whatever_file_it_is(directory: Store) -> None:
     await write(directory, "a", answered(1, title="new", fetched_at=START + 2), row(2, reason="old", outcome="dead"))
     await write(directory, "b", answered(1, title="old", fetched_at=START + 1))

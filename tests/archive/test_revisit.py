@@ -74,6 +74,7 @@ async def read(store: Store, entry: Known) -> bytes:
 # ---------------------------------------------------------------- records
 
 
+@pytest.mark.case("C16", "G05")
 async def test_an_independent_reader_follows_a_revisit_to_its_original(store: Store) -> None:
     page = response(1)
     (location,) = await archived(store, page)

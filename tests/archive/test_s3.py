@@ -46,6 +46,7 @@ async def test_a_flush_is_two_objects_however_many_pages_it_holds(s3: Store, buc
     ]
 
 
+@pytest.mark.case("G08")
 async def test_while_the_network_is_away_nothing_is_acknowledged_or_lost(relay: Relay, s3: Store) -> None:
     archive = await Archive.open(s3, crawl(), "w")
     add(archive, 1)
@@ -63,6 +64,7 @@ async def test_while_the_network_is_away_nothing_is_acknowledged_or_lost(relay: 
     assert len(await stored_rows(s3)) == 3
 
 
+@pytest.mark.case("G08")
 async def test_an_answer_that_is_lost_makes_no_second_object(relay: Relay, s3: Store) -> None:
     archive = await Archive.open(s3, crawl(), "w")
     add(archive, 1)

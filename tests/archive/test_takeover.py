@@ -81,6 +81,7 @@ async def pages_of(store: Store) -> list[str]:
     return urls
 
 
+@pytest.mark.case("G02")
 async def test_a_worker_killed_in_the_middle_loses_no_page_that_was_flushed(out: Path) -> None:
     for round_ in range(4):
         with writer(out, f"w{round_}") as process:
@@ -130,6 +131,7 @@ async def test_every_cut_of_the_rows_leaves_pairs_that_agree(out: Path) -> None:
         assert open_files(out) == []
 
 
+@pytest.mark.case("G02")
 async def test_every_cut_of_the_records_leaves_pairs_that_agree(out: Path) -> None:
     files = await left_by_a_kill(out)
     whole = {kind: path.read_bytes() for kind, path in files.items()}
@@ -147,6 +149,7 @@ async def test_every_cut_of_the_records_leaves_pairs_that_agree(out: Path) -> No
     assert kept >= {0, 1, 2}
 
 
+@pytest.mark.case("G02")
 async def test_half_a_member_at_the_end_is_cut_off(out: Path) -> None:
     files = await left_by_a_kill(out)
     with files[WARC].open("ab") as warc, files[PAGES].open("ab") as pages:

@@ -268,6 +268,7 @@ async def found(state: CrawlState, store: Store) -> VerifyReport:
     return report
 
 
+@pytest.mark.case("G02")
 @pytest.mark.parametrize(("plant", "says"), PLANTED.items(), ids=[plant.__name__ for plant in PLANTED])
 async def test_it_finds(plant: Plant, says: list[str], directory: Store, state: CrawlState) -> None:
     await archived(directory)

@@ -50,6 +50,7 @@ BODIES = {
 }
 
 
+@pytest.mark.case("G01")
 @pytest.mark.parametrize("each", BODIES.values(), ids=BODIES.keys())
 def test_an_independent_reader_gets_the_body_back_and_agrees_with_the_digests(each: Response) -> None:
     record, content = read_one(each)
@@ -91,6 +92,7 @@ def test_each_record_is_one_gzip_member() -> None:
     assert compress(gzip.decompress(member)) == member
 
 
+@pytest.mark.case("G01")
 def test_transfer_encoding_is_renamed_because_the_body_is_stored_without_it() -> None:
     head = http_head(response(headers=((b"Transfer-Encoding", b"gzip, chunked"), (b"X-B", b"1"))))
     assert head == b"HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: gzip, chunked\r\nX-B: 1\r\n\r\n"
@@ -101,6 +103,7 @@ def test_a_content_length_that_the_stored_body_has_not_is_renamed() -> None:
     assert head == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nX-Crawler-Content-Length: 5000\r\n\r\n"
 
 
+@pytest.mark.case("G04")
 def test_header_values_and_reason_survive_byte_for_byte() -> None:
     received = "Art\u00edculo \U0001f577".encode() + b" caf\xe9"
     head = http_head(
@@ -109,11 +112,13 @@ def test_header_values_and_reason_survive_byte_for_byte() -> None:
     assert head == b"HTTP/1.1 404 " + received + b"\r\nX-a: caf\xe9\xff\r\nx-A: \r\n\r\n"
 
 
+@pytest.mark.case("G04")
 def test_a_line_break_in_a_header_forges_no_line() -> None:
     head = http_head(response(reason="A\r\nX-Forged: 1", headers=((b"X-A\n", b"1\r\nX-Forged: 1\x00"),)))
     assert head == b"HTTP/1.1 200 A  X-Forged: 1\r\nX-A : 1  X-Forged: 1 \r\n\r\n"
 
 
+@pytest.mark.case("G04")
 def test_a_line_break_in_a_url_forges_no_line() -> None:
     record, _ = read_one(response(url="http://a.test/\r\nWARC-Type: metadata\x00\u00e9 \udc80"))
     assert record.rec_type == "response"
@@ -126,6 +131,7 @@ def test_the_address_is_kept_when_known() -> None:
     assert read_one(response())[0].rec_headers.get_header("WARC-IP-Address") is None
 
 
+@pytest.mark.case("G05")
 def test_a_capture_has_one_id_and_another_capture_another() -> None:
     def identity(each: Response, crawl: str) -> str | None:
         return next(line for line in response_record(each, crawl).decode().split("\r\n") if "Record-ID" in line)

@@ -238,6 +238,7 @@ def test_a_stopped_reader_leaves_at_once_and_the_rest_is_read_later(tmp_path: Pa
     verified(tmp_path)
 
 
+@pytest.mark.case("E02")
 def test_an_index_that_goes_on_for_ever_ends(tmp_path: Path) -> None:
     def answer(site: Site, path: str) -> Answer:
         if path == "/robots.txt":

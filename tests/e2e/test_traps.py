@@ -52,6 +52,7 @@ def short_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traps, "CHAIN", 30)
 
 
+@pytest.mark.case("H01")
 async def test_a_calendar_by_number_is_left_at_the_length_of_a_chain(short_chain: None, tmp_path: Path) -> None:
     def calendar(target: str) -> bytes | None:
         month = re.fullmatch(r"/c\?m=(-?\d+)", target)
@@ -78,6 +79,7 @@ async def test_a_calendar_with_years_is_left_ten_years_ahead_and_long_before(tmp
     assert set(ends) == {"done", "trap-calendar"}
 
 
+@pytest.mark.case("H01")
 async def test_a_path_that_grows_is_left(tmp_path: Path) -> None:
     def soft(target: str) -> bytes | None:
         return page("x/", text="nothing here") if target.startswith("/soft/") else None
@@ -96,6 +98,7 @@ async def test_a_path_that_grows_in_many_directions_is_left_for_its_bodies(tmp_p
     assert ends["trap-duplicate"]
 
 
+@pytest.mark.case("H01")
 async def test_a_session_id_makes_no_new_page(tmp_path: Path) -> None:
     sessions = itertools.count()
 
@@ -135,6 +138,7 @@ async def test_redirects_that_count_on_are_left(short_chain: None, tmp_path: Pat
     assert len(ends["trap-chain"]) == 1
 
 
+@pytest.mark.case("H02")
 async def test_a_query_echoed_into_links_is_left_when_it_grows(tmp_path: Path) -> None:
     def echo(target: str) -> bytes | None:
         if not target.startswith("/echo?"):

@@ -13,6 +13,7 @@ from tests.fetch.getting import failure
 from tests.servers import replies, serve
 
 
+@pytest.mark.case("C17")
 @pytest.mark.parametrize(
     "host",
     [
@@ -48,11 +49,13 @@ async def test_numbers_that_are_no_canonical_address_are_refused(host: str) -> N
     assert server.connections == 0
 
 
+@pytest.mark.case("C17")
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "[::ffff:a9fe:a9fe]"])
 async def test_metadata_addresses_are_refused_with_permission_too(fetcher: Fetcher, host: str) -> None:
     assert (await failure(fetcher, f"http://{host}/latest/meta-data/")).kind == FailureKind.PRIVATE
 
 
+@pytest.mark.case("C17")
 async def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))])
     async with Fetcher("tester/1.0") as fetcher, serve(replies(b"secret")) as server:
@@ -61,6 +64,7 @@ async def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPat
     assert server.connections == 0
 
 
+@pytest.mark.case("A06")
 @pytest.mark.parametrize(
     "url",
     [

@@ -53,6 +53,7 @@ async def test_replies_of_many_shapes_are_read(fetcher: Fetcher, wire: bytes, st
     assert (response.status, response.body, response.truncated) == (status, body, "")
 
 
+@pytest.mark.case("C05")
 @pytest.mark.parametrize(
     "extra",
     [
@@ -69,6 +70,7 @@ async def test_large_header_sections_are_read(fetcher: Fetcher, extra: list[str]
     assert len(response.headers) == len(extra) + 1
 
 
+@pytest.mark.case("C05")
 @pytest.mark.parametrize(
     "wire",
     [

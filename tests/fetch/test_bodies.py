@@ -15,6 +15,7 @@ from tests.servers import Peer, reply, serve
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4b0\r\n" + b"x" * 1200 + b"\r\n"
 
 
+@pytest.mark.case("C01")
 @pytest.mark.parametrize("with_reset", [False, True])
 @pytest.mark.parametrize(
     "head",
@@ -58,6 +59,7 @@ async def test_a_body_until_the_end_that_is_reset_is_marked(fetcher: Fetcher) ->
     assert (response.body, response.truncated) == (b"half of it", "disconnect")
 
 
+@pytest.mark.case("C01")
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])
 @pytest.mark.parametrize("pause", [False, True])
 async def test_bytes_behind_the_body_cost_nothing(fetcher: Fetcher, connection: str, pause: bool) -> None:
@@ -86,6 +88,7 @@ async def test_a_second_reply_to_one_request_is_not_taken_for_the_next(fetcher: 
     assert bodies == [b"first"] * 3
 
 
+@pytest.mark.case("C02")
 async def test_a_compressed_body_cut_short_is_kept_and_marked(fetcher: Fetcher) -> None:
     page = b"".join(b"<p>%d</p>" % n for n in range(5000))
     wire = gzip.compress(page)[:-12]
@@ -96,6 +99,7 @@ async def test_a_compressed_body_cut_short_is_kept_and_marked(fetcher: Fetcher) 
     assert (response.truncated, response.decoded) == ("disconnect", True)
 
 
+@pytest.mark.case("C02", "C03")
 async def test_codings_are_undone_and_the_stored_body_keeps_them(fetcher: Fetcher) -> None:
     page = b"<p>page</p>" * 100
     twice = gzip.compress(zlib.compress(page))

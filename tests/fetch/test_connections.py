@@ -21,6 +21,7 @@ async def test_connections_are_used_again(fetcher: Fetcher) -> None:
         assert len(server.requests) == 10
 
 
+@pytest.mark.case("H04")
 async def test_idle_connections_are_kept_to_so_many_hosts_only(
     fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,6 +32,7 @@ async def test_idle_connections_are_kept_to_so_many_hosts_only(
         assert server.connections == 2 + 2 * 2
 
 
+@pytest.mark.case("C12")
 @pytest.mark.parametrize("with_reset", [False, True])
 async def test_a_connection_closed_while_idle_costs_no_page(fetcher: Fetcher, with_reset: bool) -> None:
     async def script(peer: Peer) -> None:

@@ -110,6 +110,7 @@ async def test_connections_that_are_refused(fetcher: Fetcher) -> None:
     )
 
 
+@pytest.mark.case("A06")
 async def test_names_without_an_address(fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_fit(
         await failure(fetcher, "http://no-such-name.invalid/"),
@@ -270,6 +271,7 @@ async def test_all_addresses_that_failed_are_named(fetcher: Fetcher, monkeypatch
     assert_fit(failed, FailureKind.CONNECT, r"^connection refused \(127\.0\.0\.7:\d+, 127\.0\.0\.8:\d+\)$")
 
 
+@pytest.mark.case("C17")
 async def test_what_was_checked_is_connected_to_whatever_the_name_says_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is public when it is checked and loopback when it is asked again."""
     answers = iter(["203.0.114.1", "127.0.0.1"])
@@ -301,6 +303,7 @@ async def test_names_are_looked_up_once_for_a_while(fetcher: Fetcher, monkeypatc
     assert sorted(asked) == ["one.example", "two.example"]
 
 
+@pytest.mark.case("H04")
 async def test_the_names_kept_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawler.connection.DNS_ENTRIES", 5)
     async with Fetcher("tester/1.0", allow_private=True) as fetcher:

@@ -42,6 +42,7 @@ HEADS = [
 ]
 
 
+@pytest.mark.case("C05")
 @pytest.mark.parametrize("head", HEADS)
 async def test_a_header_section_with_a_fault_costs_no_page(fetcher: Fetcher, head: bytes) -> None:
     async def script(peer: Peer) -> None:

@@ -23,6 +23,7 @@ async def test_a_body_of_the_limit_is_whole_and_one_byte_more_is_cut(fetcher: Fe
     assert (len(response.body), response.truncated) == (100_000, "length")
 
 
+@pytest.mark.case("C04")
 @pytest.mark.parametrize("coding", ["", "Content-Encoding: gzip\r\n", "Content-Encoding: sdch\r\n"])
 async def test_a_body_without_end_stops_at_the_limit(fetcher: Fetcher, coding: str) -> None:
     async def script(peer: Peer) -> None:
@@ -52,12 +53,14 @@ async def test_empty_members_without_end_stop_at_the_limit_of_the_wire(fetcher: 
     assert (response.body, response.truncated) == (b"", "length")
 
 
+@pytest.mark.case("C04")
 async def test_a_bomb_stops_at_the_limit(fetcher: Fetcher) -> None:
     response = await fetched(fetcher, reply(gzip.compress(bytes(50_000_000)), "Content-Encoding: gzip"))
     assert response.body == bytes(100_000)
     assert response.truncated == "length"
 
 
+@pytest.mark.case("C12")
 async def test_only_so_many_requests_are_in_flight_and_waiting_is_not_held_against_a_server() -> None:
     now, most = 0, 0
 

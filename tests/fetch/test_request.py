@@ -8,6 +8,7 @@ from crawler.fetch import Fetcher
 from tests.servers import replies, serve
 
 
+@pytest.mark.case("A08")
 @pytest.mark.parametrize(
     "target",
     [
@@ -43,6 +44,7 @@ async def test_a_url_without_a_path_asks_for_the_root(fetcher: Fetcher) -> None:
     assert server.targets == ["/", "/?x", "/?"]
 
 
+@pytest.mark.case("C03")
 async def test_the_request_says_who_asks_and_what_is_understood(fetcher: Fetcher) -> None:
     async with serve(replies(b"ok")) as server:
         await fetcher.get(server.url("/"), headers=[("If-None-Match", '"v1"'), ("Cookie", "a=1")])
@@ -59,6 +61,7 @@ async def test_the_request_says_who_asks_and_what_is_understood(fetcher: Fetcher
     }
 
 
+@pytest.mark.case("C14")
 async def test_cookies_are_not_kept_and_no_contact_is_made_up() -> None:
     odd = [
         "Set-Cookie: a=1; Path=/",

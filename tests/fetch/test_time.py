@@ -13,6 +13,7 @@ from tests.fetch.getting import failure, fetched
 from tests.servers import Peer, serve
 
 
+@pytest.mark.case("C12")
 async def test_a_server_that_never_answers_is_a_timeout(fetcher: Fetcher) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -25,6 +26,7 @@ async def test_a_server_that_never_answers_is_a_timeout(fetcher: Fetcher) -> Non
     assert len(server.requests) == 1
 
 
+@pytest.mark.case("C12")
 async def test_headers_that_drip_are_a_timeout(fetcher: Fetcher) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -49,6 +51,7 @@ async def test_headers_have_a_time_of_their_own(fetcher: Fetcher, monkeypatch: p
         await server.idle.wait()
 
 
+@pytest.mark.case("C12")
 async def test_a_body_that_drips_is_kept_as_far_as_it_came(fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

@@ -80,6 +80,7 @@ def test_the_bucket_is_closed_encrypted_and_survives_the_stack(template: Templat
     assert closed == {output_id(template, "ArchiveBucket")}
 
 
+@pytest.mark.case("G08")
 def test_unfinished_uploads_go_within_a_week(template: Template) -> None:
     rules = resource(template, "ArchiveBucket")["Properties"]["LifecycleConfiguration"]["Rules"]
     (rule,) = [rule for rule in rules if "AbortIncompleteMultipartUpload" in rule]

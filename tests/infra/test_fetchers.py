@@ -75,6 +75,7 @@ def test_the_worker_runs_on_arm_and_spot(template: Template) -> None:
     assert cluster["CapacityProviders"] == ["FARGATE", "FARGATE_SPOT"]
 
 
+@pytest.mark.case("H05")
 def test_logs_end_by_themselves_and_never_hold_a_worker_up(template: Template) -> None:
     (group,) = of_type(template, "AWS::Logs::LogGroup").values()
     assert group["RetentionInDays"] == 30

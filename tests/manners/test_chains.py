@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
+
 from crawler.chain import MOST_HOPS
 from tests.manners.crawls import HTML, crawled, redirect, site
 from tests.servers import reply, serve
@@ -16,6 +18,7 @@ def has_cookie(head: bytes) -> bool:
     return COOKIE in head.replace(b"Cookie", b"cookie")
 
 
+@pytest.mark.case("C07", "C14")
 async def test_a_page_that_sets_a_cookie_and_redirects_to_itself_is_had(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         if target == "/leaf" or has_cookie(head):
@@ -30,6 +33,7 @@ async def test_a_page_that_sets_a_cookie_and_redirects_to_itself_is_had(tmp_path
     assert COOKIE not in server.requests[-1].lower(), "cookies do not outlive their chain"
 
 
+@pytest.mark.case("C07")
 async def test_a_self_redirect_to_another_spelling_of_the_page_is_followed(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         if target == "/x?b=2&a=1":
@@ -78,6 +82,7 @@ async def test_two_pages_that_redirect_to_each_other_without_a_cookie_are_two_pa
     assert {row["redirect_to"] for row in rows.values()} == {server.url("/a"), server.url("/b")}
 
 
+@pytest.mark.case("C06", "C07")
 async def test_a_page_that_always_redirects_to_itself_is_left_after_ten_hops(tmp_path: Path) -> None:
     async with serve(site(lambda target, head: redirect(target, "Set-Cookie: seen=1"))) as server:
         rows = await crawled(tmp_path, server.url("/x"))
@@ -112,6 +117,7 @@ async def test_every_hop_takes_a_turn_at_the_gate(tmp_path: Path) -> None:
     assert times[-1] - times[0] >= (len(times) - 2) * 0.05, gaps
 
 
+@pytest.mark.case("C11")
 async def test_a_redirect_that_says_to_wait_holds_the_host_it_leads_to(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         return redirect("/later", "Retry-After: 1") if target == "/x" else reply(b"", HTML)

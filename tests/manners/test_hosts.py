@@ -70,6 +70,7 @@ async def test_a_host_that_is_gone_does_not_hold_up_the_others(nobody: str, tmp_
             await asked.wait()
 
 
+@pytest.mark.case("C11")
 async def test_too_many_requests_hold_the_host_for_as_long_as_it_asks(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         if target == "/busy" and server.targets.count("/busy") == 1:

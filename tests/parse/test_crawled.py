@@ -62,6 +62,7 @@ NOT_FOLLOWED = {
 }
 
 
+@pytest.mark.case("D04", "D06")
 @pytest.mark.parametrize("html", FOLLOWED.values(), ids=list(FOLLOWED))
 async def test_a_link_is_followed(tmp_path: Path, html: str) -> None:
     async with serve(site(lambda target, head: reply(html.encode(), HTML))) as server:
@@ -69,6 +70,7 @@ async def test_a_link_is_followed(tmp_path: Path, html: str) -> None:
     assert server.targets == ["/robots.txt", "/start", "/1"]
 
 
+@pytest.mark.case("D06")
 async def test_what_is_no_link_is_not_followed(tmp_path: Path) -> None:
     pages = {f"/{number}/": html for number, html in enumerate(NOT_FOLLOWED.values())}
     async with serve(site(lambda target, head: reply(pages[target].encode(), HTML))) as server:
@@ -98,6 +100,7 @@ BODIES = {
 PARSED = ("html", "two", "xhtml", "nothing", "deep", "formatting")
 
 
+@pytest.mark.case("C15", "D01")
 async def test_only_what_is_html_is_parsed_and_everything_is_stored(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         body, kind = BODIES.get(target, (b"leaf", "text/plain"))

@@ -15,6 +15,7 @@ from tests.robots.reading import SITE, allowed, parse
 LINES = ["User-Agent: foobot", "Disallow: /secret", "Allow: /secret/not", "", "", "Disallow: /late"]
 
 
+@pytest.mark.case("B11")
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_lines_end_by_lf_cr_or_both(end: str, last: bool) -> None:
@@ -36,6 +37,7 @@ def test_nothing_else_ends_a_line(separator: str) -> None:
     assert allowed(f"user-agent: foobot{separator}disallow: /x\n", "/x")
 
 
+@pytest.mark.case("B01")
 @pytest.mark.parametrize(
     ("start", "read"),
     [
@@ -62,6 +64,7 @@ def test_a_mark_of_utf_16_says_how_to_read(encoding: str) -> None:
     assert not allowed(mark + "user-agent: foobot\ndisallow: /ü".encode(encoding), "/%C3%BC")
 
 
+@pytest.mark.case("B11")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -85,6 +88,7 @@ def test_lines_that_are_no_text_harm_nobody(noise: bytes) -> None:
     assert allowed(text, "/y")
 
 
+@pytest.mark.case("B11")
 @pytest.mark.parametrize(
     "page",
     [
@@ -116,6 +120,7 @@ def filled(size: int) -> bytes:
     return head + b"#" * (size - len(head) - 1) + b"\n"
 
 
+@pytest.mark.case("B11")
 @pytest.mark.parametrize(
     ("at", "read"),
     [
@@ -139,6 +144,7 @@ def test_a_file_of_just_the_limit_is_whole() -> None:
     assert not allowed(text, "/x")
 
 
+@pytest.mark.case("B10")
 @pytest.mark.parametrize(
     ("value", "delay", "capped"),
     [
@@ -204,6 +210,7 @@ def test_the_longest_delay_of_the_own_group_counts(text: str, delay: float | Non
     assert parse(text).crawl_delay == delay
 
 
+@pytest.mark.case("E07")
 def test_sitemaps_stand_anywhere_and_belong_to_all() -> None:
     text = (
         "sitemap: https://site.example/1.xml\nuser-agent: barbot\nallow: /\nSiteMap : /2.xml # two\n"

@@ -146,6 +146,7 @@ def test_what_is_a_rule(line: str, counts: bool) -> None:
     assert allowed(f"user-agent: foobot\n{line}\n", "/x/y") is not counts
 
 
+@pytest.mark.case("B03")
 @pytest.mark.parametrize(
     ("line", "ours"),
     [
@@ -213,6 +214,7 @@ def test_a_token_is_found_in_its_own_spelling_only(token: str, line: str, ours: 
     assert allowed(f"{line}\ndisallow: /\n", "/x", token) is not ours
 
 
+@pytest.mark.case("B04")
 @pytest.mark.parametrize(
     ("text", "open_"),
     [

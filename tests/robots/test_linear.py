@@ -38,6 +38,7 @@ def pattern(kind: str, stars: int) -> str:
     }[kind]
 
 
+@pytest.mark.case("B05")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("stars", [30, 300])
 @pytest.mark.parametrize("kind", ["/*a*a*a", "/a*a*a$", "/*aa*aa", "/*a?*a?", "/****", "/*/*/*/"])

@@ -18,6 +18,7 @@ def asked(html: str = "", *fields: str, token: str = "ExampleBot", content_type:
     return ("i" if page.noindex else "") + ("f" if page.nofollow else "")
 
 
+@pytest.mark.case("D07")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -73,6 +74,7 @@ def test_every_field_counts(fields: tuple[str, ...], expected: str) -> None:
     assert asked("", *fields) == expected
 
 
+@pytest.mark.case("D07")
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
@@ -124,6 +126,7 @@ def test_fields_count_for_what_is_no_page() -> None:
     assert asked("", "noindex", "examplebot: nofollow", content_type="application/pdf") == "if"
 
 
+@pytest.mark.case("D07")
 @pytest.mark.parametrize(
     ("link", "followed"),
     [

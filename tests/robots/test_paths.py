@@ -93,6 +93,7 @@ ABOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.case("B05", "B06")
 @pytest.mark.parametrize(
     ("rule", "path", "about"),
     [
@@ -109,6 +110,7 @@ def test_what_a_rule_is_about(rule: str, path: str, about: bool) -> None:
     )
 
 
+@pytest.mark.case("B05")
 @pytest.mark.parametrize(
     ("rules", "path", "open_"),
     [

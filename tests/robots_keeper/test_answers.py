@@ -66,6 +66,7 @@ async def test_a_name_without_an_address_closes_the_host(clock: Clock) -> None:
         assert told.kind == FailureKind.DNS
 
 
+@pytest.mark.case("B11")
 async def test_reading_stops_at_the_limit(clock: Clock) -> None:
     """The server would send 64 MiB; what it gets rid of is the limit and what the sockets' buffers hold."""
     sent = 0
@@ -106,6 +107,7 @@ async def test_bytes_that_cannot_be_decoded_are_no_permission(clock: Clock, body
         assert told.kind == FailureKind.PROTOCOL
 
 
+@pytest.mark.case("B01")
 @pytest.mark.parametrize("content_type", ["text/plain", "text/plain; charset=iso-8859-1", "text/html", "image/png", ""])
 async def test_the_media_type_does_not_matter(clock: Clock, content_type: str) -> None:
     body = b"\xef\xbb\xbf" + RULES

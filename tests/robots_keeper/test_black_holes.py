@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests import command
 from tests.robots_keeper.workers import until
 from tests.servers import Peer, replies, serve
@@ -20,6 +22,7 @@ async def black_hole(peer: Peer) -> None:
     await peer.gone()
 
 
+@pytest.mark.case("B09")
 async def test_the_others_are_done_before_the_first_black_hole_is_given_up(tmp_path: Path) -> None:
     """With more black holes than the worker may hold leases, and as many pages at each of them as anywhere else."""
     async with serve(black_hole) as holes, serve(replies(b"ok")) as well:

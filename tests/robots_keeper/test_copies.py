@@ -29,6 +29,7 @@ async def test_a_copy_is_asked_for_again_after_a_day(clock: Clock) -> None:
         assert answer.allowed(server.url("/private"))
 
 
+@pytest.mark.case("B02")
 async def test_the_last_good_copy_stands_in_for_a_month(clock: Clock) -> None:
     steps = [reply(RULES), reply(b"", status="503 Busy")]
     async with worker(":memory:", clock) as (keeper, state), serve(sequence(*steps)) as server:
@@ -67,6 +68,7 @@ async def test_a_fact_of_another_version_counts_as_none(clock: Clock) -> None:
         assert isinstance(await asked(keeper, server), Robots)
 
 
+@pytest.mark.case("H03")
 async def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_keeper, "MOST_ORIGINS", 2)
     async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as server:

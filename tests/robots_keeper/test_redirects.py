@@ -24,6 +24,7 @@ def chain(length: int) -> Script:
     return script
 
 
+@pytest.mark.case("B07")
 @pytest.mark.parametrize(("hops", "obeyed"), [(1, True), (5, True), (6, False), (1000, False)])
 async def test_five_redirects_are_followed_and_more_mean_no_rules(clock: Clock, hops: int, obeyed: bool) -> None:
     async with worker(":memory:", clock) as (keeper, _), serve(chain(hops)) as server:
@@ -40,6 +41,7 @@ async def test_a_redirect_to_nowhere_means_no_rules(clock: Clock, location: str)
             assert await asked(keeper, server) is ALLOW_ALL
 
 
+@pytest.mark.case("B07")
 async def test_rules_behind_a_redirect_belong_to_the_host_that_was_asked(clock: Clock) -> None:
     async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as target:
         async with serve(replies(b"", f"Location: {target.url('/a/robots.txt')}", status="301 Moved")) as server:
@@ -77,6 +79,7 @@ async def test_a_redirect_to_a_host_that_is_busy_for_long_is_given_up_for_now(cl
     assert target.connections == 0
 
 
+@pytest.mark.case("B07")
 async def test_a_file_from_the_robots_txt_of_another_host_is_that_hosts_too(clock: Clock) -> None:
     async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as target:
         async with serve(replies(b"", f"Location: {target.url('/robots.txt')}", status="301 Moved")) as server:
@@ -132,6 +135,7 @@ async def test_a_redirect_into_a_network_that_is_not_crawled_is_a_failure_and_no
     assert answer.kind == FailureKind.CONNECT
 
 
+@pytest.mark.case("B07")
 @pytest.mark.parametrize("location", ["r2", "./r2", "../r2", "/r2", "?r2", "//{host}/r2", "{site}/r2"])
 async def test_locations_are_resolved_against_the_redirect_that_names_them(clock: Clock, location: str) -> None:
     async def script(peer: Peer) -> None:
@@ -153,6 +157,7 @@ async def test_locations_are_resolved_against_the_redirect_that_names_them(clock
     assert server.targets == ["/robots.txt", "/dir/r1", targets.get(location, "/r2")]
 
 
+@pytest.mark.case("B07")
 async def test_a_loop_over_two_hosts_means_no_rules(clock: Clock) -> None:
     async def there(peer: Peer) -> None:
         while await peer.request():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from crawler.robots import ALLOW_ALL, Robots
 from tests.robots_keeper.workers import GATE, RULES, Clock, asked, worker
 from tests.servers import Peer, replies, reply, serve
@@ -25,6 +27,7 @@ async def test_a_file_is_fetched_once_and_its_rules_are_obeyed(clock: Clock) -> 
     assert server.targets == ["/robots.txt"]
 
 
+@pytest.mark.case("B09")
 async def test_all_who_wait_in_one_process_share_one_request_and_one_of_them_pays_its_turn(clock: Clock) -> None:
     async with worker(":memory:", clock) as (keeper, _), serve(replies(RULES)) as server:
         answers = await asyncio.gather(*(keeper.rules(server.url(f"/{n}"), GATE, 0.0) for n in range(16)))
@@ -33,6 +36,7 @@ async def test_all_who_wait_in_one_process_share_one_request_and_one_of_them_pay
     assert len(server.requests) == 1
 
 
+@pytest.mark.case("B09")
 async def test_workers_of_a_fleet_share_one_request(tmp_path: Path, clock: Clock) -> None:
     release = asyncio.Event()
 

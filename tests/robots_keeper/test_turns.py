@@ -60,6 +60,7 @@ async def test_of_the_hosts_at_one_gate_the_slowest_sets_the_pace(tmp_path: Path
                 assert await state.turn(CRAWL, GATE) == first + 20
 
 
+@pytest.mark.case("B10")
 async def test_a_crawl_delay_beyond_reason_is_capped(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     async with worker(":memory:", clock) as (keeper, state):
         async with serve(replies(b"User-agent: *\nCrawl-delay: 1e9\n")) as server:

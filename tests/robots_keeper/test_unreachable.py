@@ -22,6 +22,7 @@ async def test_a_file_that_is_not_to_be_had_means_no_rules(clock: Clock, status:
         assert await asked(keeper, server) is ALLOW_ALL
 
 
+@pytest.mark.case("B02")
 @pytest.mark.parametrize("status", ["500 Oops", "503 Busy", "429 Slow down"])
 async def test_a_server_that_fails_is_closed_for_the_whole_fleet(clock: Clock, status: str) -> None:
     async with worker(":memory:", clock) as (keeper, state), serve(replies(b"", status=status)) as server:
@@ -34,6 +35,7 @@ async def test_a_server_that_fails_is_closed_for_the_whole_fleet(clock: Clock, s
     assert len(server.requests) == 1
 
 
+@pytest.mark.case("B02")
 async def test_a_server_that_recovers_is_asked_again_and_opened(clock: Clock) -> None:
     steps = [reply(b"", status="503 Busy")] * 3 + [reply(RULES)]
     async with worker(":memory:", clock) as (keeper, _), serve(sequence(*steps)) as server:
@@ -88,6 +90,7 @@ async def test_a_host_that_cannot_be_reached_is_tried_again_soon(clock: Clock) -
             assert 2 <= answer.until - clock() + 1 <= 5
 
 
+@pytest.mark.case("B02", "B09")
 async def test_a_server_that_never_answers_does_not_hold_up_the_crawl(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

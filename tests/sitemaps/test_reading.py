@@ -21,6 +21,7 @@ from tests.sitemaps.reading import CRAWL, Answers, index, page, reader, site, ur
 LIST = urlset("/a", "/b")
 
 
+@pytest.mark.case("E01")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -42,6 +43,7 @@ async def test_a_file_is_what_its_bytes_are_whatever_is_said_of_them(answer: byt
         assert worker.found == [server.url("/a"), server.url("/b")]
 
 
+@pytest.mark.case("E02", "E07")
 async def test_names_are_resolved_and_may_be_of_other_hosts_and_each_is_read_once() -> None:
     async with serve(site({"/s.xml": reply(LIST)})) as other, serve(site({"/s.xml": reply(LIST)})) as server:
         async with reader(":memory:") as worker:
@@ -83,6 +85,7 @@ async def test_a_server_in_trouble_is_asked_again(status: str) -> None:
         assert min(worker.waits) > 10
 
 
+@pytest.mark.case("E04")
 async def test_what_cannot_be_had_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     answers: Answers = {
         "/500.xml": reply(b"", status="500 Oops"),
@@ -144,6 +147,7 @@ async def test_addresses_that_must_not_be_asked_are_not() -> None:
         assert (worker.found, server.targets, worker.waits) == ([], [], [])
 
 
+@pytest.mark.case("E02")
 async def test_indexes_are_followed_so_far_and_no_further() -> None:
     answers: Answers = {f"/{n}.xml": reply(index(f"/{n}.xml", f"/{n + 1}.xml")) for n in range(10)}
     async with serve(site(answers)) as server, reader(":memory:") as worker:
@@ -273,6 +277,7 @@ async def test_a_crawl_with_a_limit_of_pages_reads_no_more_than_it_has_use_for(
 # ---------------------------------------------------------------- every URL passes what links pass
 
 
+@pytest.mark.case("E07")
 async def test_listed_urls_pass_scope_filters_robots_length_and_traps(tmp_path: Path) -> None:
     listed = [
         "/good",

@@ -95,6 +95,7 @@ RULES = st.builds(
 )
 
 
+@pytest.mark.case("A02")
 @settings(max_examples=1000, deadline=None)
 @given(RULES, QUERY, st.sampled_from(["/", "/x;jsessionid=1", "/%7e", ""]))
 @example(Keys((), ("cfid",)), ["cfid=1", "cftoken=2"], "/")
@@ -163,6 +164,7 @@ APART = [
 ]  # fmt: skip
 
 
+@pytest.mark.case("A07", "A09", "A10")
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_what_a_server_may_tell_apart_is_told_apart(one: str, other: str) -> None:
     assert STANDARD.digest(HOST + one) != STANDARD.digest(HOST + other)
@@ -177,11 +179,13 @@ ONE = [
 ]  # fmt: skip
 
 
+@pytest.mark.case("A10")
 @pytest.mark.parametrize(("one", "other"), ONE)
 def test_what_is_one_page_to_every_server_is_one_page(one: str, other: str) -> None:
     assert STANDARD.digest(HOST + one) == STANDARD.digest(HOST + other)
 
 
+@pytest.mark.case("A16")
 @pytest.mark.parametrize("size", [2_000, 8_000, 200_000])
 def test_long_urls_that_differ_in_their_last_byte_are_two_pages(size: int) -> None:
     one, other = (f"{HOST}/?q={'a' * size}{last}" for last in "bc")

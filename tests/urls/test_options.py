@@ -46,6 +46,7 @@ async def test_parameters_that_are_kept_tell_pages_apart(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.case("A02")
 async def test_filters_see_the_key_of_the_crawl(tmp_path: Path) -> None:
     async with serve(site(answer)) as server:
         await crawled(tmp_path, server.url("/"), drop_params=("ref",), exclude=("ref=", r"id=2$"))

@@ -37,6 +37,7 @@ def wire(href: str | None) -> str | None:
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{tail}"
 
 
+@pytest.mark.case("A04", "A10")
 def test_links_are_parsed_as_the_standard_says() -> None:
     wrong = []
     for case in cases("urltestdata.json"):
@@ -61,6 +62,7 @@ def test_the_key_of_every_case_is_stable_and_that_of_its_wire_url() -> None:
     assert seen > 200
 
 
+@pytest.mark.case("A03")
 @pytest.mark.parametrize("case", cases("toascii.json"), ids=lambda case: ascii(case["input"])[:40])
 def test_hosts_become_ascii_as_the_standard_says(case: dict[str, Any]) -> None:
     found, expected = resolve(f"https://{case['input']}/x", NOWHERE), case["output"]

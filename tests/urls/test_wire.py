@@ -31,6 +31,7 @@ SPELLINGS = [
 """Targets that a URL parser leaves as they are, and that clients and caches like to tidy up."""
 
 
+@pytest.mark.case("A01", "A08", "A09")
 async def test_links_are_asked_for_as_they_were_written(tmp_path: Path) -> None:
     links = "".join(f'<a href="{escape(target if target[1] != "/" else "/." + target)}">' for target in SPELLINGS)
 
@@ -49,6 +50,7 @@ async def test_seeds_are_asked_for_as_they_were_given(tmp_path: Path) -> None:
     assert sorted(server.targets) == sorted(["/robots.txt", *SPELLINGS])
 
 
+@pytest.mark.case("A08")
 async def test_redirects_are_followed_as_they_were_written(tmp_path: Path) -> None:
     def answer(target: str, head: bytes) -> bytes:
         if target.startswith("/r/"):
@@ -61,6 +63,7 @@ async def test_redirects_are_followed_as_they_were_written(tmp_path: Path) -> No
     assert sorted(target for target in server.targets if not target.startswith("/r")) == sorted(SPELLINGS)
 
 
+@pytest.mark.case("A09")
 @pytest.mark.parametrize(
     ("body", "content_type", "targets"),
     [
@@ -85,6 +88,7 @@ async def test_a_query_is_asked_for_in_the_encoding_of_its_page(
     assert server.targets == ["/robots.txt", "/start", *targets]
 
 
+@pytest.mark.case("A16")
 async def test_long_urls_are_asked_for_whole_or_not_at_all(tmp_path: Path) -> None:
     """Nothing is cut: of two that differ in the last byte both are had, or both are said to be too long."""
     whole: list[str] = []
@@ -102,6 +106,7 @@ async def test_long_urls_are_asked_for_whole_or_not_at_all(tmp_path: Path) -> No
     assert reasons == dict.fromkeys(["/", *whole, "/last"]) | dict.fromkeys(beyond, "url-too-long")
 
 
+@pytest.mark.case("A04", "A05", "A06", "A15")
 async def test_what_cannot_be_followed_costs_nothing_but_itself(tmp_path: Path) -> None:
     """Bad links of all kinds between two good ones: both are had, and the crawl completes."""
     bad = [
@@ -128,6 +133,7 @@ async def test_what_cannot_be_followed_costs_nothing_but_itself(tmp_path: Path) 
     assert len(rows) == 3
 
 
+@pytest.mark.case("A15")
 async def test_user_names_are_not_sent(tmp_path: Path) -> None:
     async with serve(site(lambda target, head: reply(b"<a href='//u:p@" + host + b"/x'>", HTML))) as server:
         host = server.address.removeprefix("http://").encode()
