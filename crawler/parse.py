@@ -88,7 +88,7 @@ def parse(
     """Parse a body that came from `url`; `x_robots` are the X-Robots-Tag fields, `token` our product token.
 
     What is not HTML has no links, and its charset is None. A link to the page itself is left out. `with_simhash` costs
-    half as much again as all the rest.
+    as much as all the rest or more: 0.2 ms for 700 words, 1 ms for 4,000.
     """
     if not is_html(content_type, body):
         noindex, nofollow = directives(x_robots, token)

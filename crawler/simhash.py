@@ -4,7 +4,7 @@ Each bit stands for one of 64 groups into which the pairs of neighbouring words 
 smallest hash of its group (b-bit min-wise hashing of Li and König 2010, with one permutation, Li et al. 2012). So a
 bit changes when the pair that it was taken from is gone, or a smaller one has come: as many bits change as pairs did,
 in proportion. The bits of Charikar's simhash (Manku et al. 2007) are signs of sums and change with the square root:
-one sentence of forty there changes as much as a tenth of the page does here.
+there a date that changes in 600 words costs two bits, one new sentence in forty five.
 
 A hash is the same in every process and on every machine. It is a signed integer, as Parquet's int64: two of them are
 compared in DuckDB by `bit_count(xor(a, b))`, in Athena by `bit_count(bitwise_xor(a, b), 64)`.
@@ -13,9 +13,8 @@ compared in DuckDB by `bit_count(xor(a, b))`, in Athena by `bit_count(bitwise_xo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
-from operator import xor
+from collections.abc import Sequence
+from zlib import crc32
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -27,14 +26,14 @@ BITS = 64
 FEWEST = 64
 """Different pairs of words below which a text has no hash: too little to tell pages apart by."""
 
-SAMPLE = 16 * BITS
-"""Smallest hashes that are looked at of a long text, about; the smallest of each group is among them, or almost."""
+SAMPLE = 8 * BITS
+"""Smallest hashes that are looked at of a long text, about: the smallest of almost every group is among them."""
+
+SPACE = 1 << 32
+"""The hashes of pairs are smaller than this."""
 
 MAX_TEXT = 1_000_000
 """Characters of a text that are looked at."""
-
-MEMO, MAX_WORD = 50_000, 40
-"""Words whose hashes are remembered, and the length up to which a word is: some 15 MB."""
 
 # Scripts that are written without blanks: each letter counts as a word. Thai to Myanmar, Khmer, and from the radicals
 # over kana and Han to the full width forms, with the planes of rare Han.
@@ -42,28 +41,6 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\u
 _WORD = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+")
 
 _INVISIBLE = "script, style, template"
-
-
-class _Hashes(dict[str, int]):
-    """64-bit hashes of words, made when they are asked for. Bounded."""
-
-    def __init__(self, person: bytes) -> None:
-        super().__init__()
-        self._person = person
-
-    def __missing__(self, word: str) -> int:
-        data = word.encode("utf-8", "surrogatepass")
-        value = int.from_bytes(blake2b(data, digest_size=8, person=self._person).digest(), "big")
-        if len(word) <= MAX_WORD:
-            if len(self) >= MEMO:
-                self.clear()
-            self[word] = value
-        return value
-
-
-# Two functions, because the order of the words of a pair counts.
-_left: Callable[[str], int] = _Hashes(b"left").__getitem__
-_right: Callable[[str], int] = _Hashes(b"right").__getitem__
 
 
 def visible_text(tree: LexborHTMLParser) -> str:
@@ -78,10 +55,10 @@ def visible_text(tree: LexborHTMLParser) -> str:
 
 def simhash(text: str) -> int | None:
     """The hash of a text; None when there is too little of it."""
-    found = _words(text[:MAX_TEXT])
-    hashes = _smallest(found, SAMPLE)
-    if len(hashes) < 4 * BITS and len(found) > SAMPLE:  # the same over and over: the sample has little of the text
-        hashes = _smallest(found, len(found))
+    words = _words(text[:MAX_TEXT])
+    hashes = _smallest(words, SAMPLE)
+    if len(hashes) < 2 * BITS and len(words) > SAMPLE:  # the same over and over: the sample has little of the text
+        hashes = _smallest(words, len(words))
     if len(hashes) < FEWEST:
         return None
     smallest = {value % BITS: value for value in sorted(hashes, reverse=True)}
@@ -89,7 +66,7 @@ def simhash(text: str) -> int | None:
     for group in range(BITS):
         # An empty group takes another bit of the next one's: short texts leave some empty.
         step = next(step for step in range(BITS) if (group + step) % BITS in smallest)
-        bit = smallest[(group + step) % BITS] >> (6 + step % 32) & 1
+        bit = smallest[(group + step) % BITS] >> (6 + step % 12) & 1
         result |= bit << group
     return result - (1 << BITS) if result >> (BITS - 1) else result
 
@@ -99,17 +76,21 @@ def distance(one: int, other: int) -> int:
     return ((one ^ other) & ((1 << BITS) - 1)).bit_count()
 
 
-def _words(text: str) -> Sequence[str]:
+def _words(text: str) -> Sequence[bytes]:
     """What stands between blanks; letters of scripts that have none one by one, where much of the text is in them."""
-    if text.isascii() or len(text.encode("utf-8", "surrogatepass")) < 1.4 * len(text):
-        return text.split()
-    return _WORD.findall(text)
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) > 1.4 * len(text):
+        data = " ".join(_WORD.findall(text)).encode("utf-8", "surrogatepass")
+    return data.split()
 
 
-def _smallest(words: Sequence[str], about: int) -> set[int]:
-    """The smallest hashes of pairs of neighbouring words, about so many of them; all when there are fewer."""
-    pairs = map(xor, map(_left, words), map(_right, words[1:]))
+def _smallest(words: Sequence[bytes], about: int) -> set[int]:
+    """The smallest hashes of pairs of neighbouring words, about so many of them; all when there are fewer.
+
+    The CRC of a word that begins with that of another is the CRC of both.
+    """
+    pairs = map(crc32, words[1:], map(crc32, words))
     if len(words) <= about:
         return set(pairs)
-    limit = (1 << BITS) * about // len(words)
+    limit = SPACE * about // len(words)
     return {value for value in pairs if value < limit}
