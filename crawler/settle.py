@@ -127,29 +127,34 @@ class Settler:
         last = False
         while not last:
             gathered, last = await self._gather()
-            batch = [item for item in gathered if isinstance(item, Visit)]
-            # Endings without a row (retry, defer) settle at once, also where no archive could be opened.
-            passing = [(v.lease, _passed_on(v)) for v in batch if v.verdict.ending not in FINISHED]
-            if passing:
-                await self._settle(passing)
-            by_crawl: dict[str, list[Visit]] = defaultdict(list)
-            for visit in batch:
-                if visit.verdict.ending in FINISHED:
-                    by_crawl[visit.lease.crawl].append(visit)
-            for crawl, visits in by_crawl.items():
-                ledgers = self._open[crawl] = self._ledgers(crawl)
-                try:
-                    await self._write(ledgers, visits)
-                except UsageError as error:
-                    # The crawl was purged meanwhile: its pages are nobody's, and settling them answers LOST.
-                    log.info("let %d pages go: %s", len(visits), error)
-                    await self._settle([(visit.lease, visit.verdict) for visit in visits])
-            for item in gathered:
-                if not isinstance(item, Visit):
-                    await self._sitemaps(item)
+            await self._end(gathered)
+            del gathered  # its bodies are not to stay while the next batch gathers
             for ledgers in list(self._open.values()):
                 if ledgers.flush_due(last or (self._queue.empty() and self._idle())):
                     await self._flush(ledgers)
+
+    async def _end(self, gathered: Sequence[Visit | Listed | Read]) -> None:
+        """Write what has finished, and settle what has not."""
+        batch = [item for item in gathered if isinstance(item, Visit)]
+        # Endings without a row (retry, defer) settle at once, also where no archive could be opened.
+        passing = [(v.lease, _passed_on(v)) for v in batch if v.verdict.ending not in FINISHED]
+        if passing:
+            await self._settle(passing)
+        by_crawl: dict[str, list[Visit]] = defaultdict(list)
+        for visit in batch:
+            if visit.verdict.ending in FINISHED:
+                by_crawl[visit.lease.crawl].append(visit)
+        for crawl, visits in by_crawl.items():
+            ledgers = self._open[crawl] = self._ledgers(crawl)
+            try:
+                await self._write(ledgers, visits)
+            except UsageError as error:
+                # The crawl was purged meanwhile: its pages are nobody's, and settling them answers LOST.
+                log.info("let %d pages go: %s", len(visits), error)
+                await self._settle([(visit.lease, visit.verdict) for visit in visits])
+        for item in gathered:
+            if not isinstance(item, Visit):
+                await self._sitemaps(item)
 
     async def _gather(self) -> tuple[list[Visit | Listed | Read], bool]:
         """The next batch, and whether it is the last: waits for a first visit (or a flush's time), then a moment."""
