@@ -32,6 +32,9 @@ FRAME = Struct("!I")
 ADDRESS_SPACE = 1536 * 1024 * 1024
 """Bytes of address space; a page that needs more ends this process and no other."""
 
+LARGE = 2 * 1024 * 1024
+"""Bytes of a page that hardly any has."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -64,13 +67,23 @@ def serve(fd: int, decoder: msgspec.msgpack.Decoder[Any], answer: Callable[[Any]
     with socket.socket(fileno=fd) as sock, suppress(ConnectionError):
         sock.sendall(FRAME.pack(0))
         while header := _receive(sock, FRAME.size):
-            job = decoder.decode(_receive(sock, *FRAME.unpack(header)))
+            (size,) = FRAME.unpack(header)
+            job = decoder.decode(_receive(sock, size))
             try:
                 message = encoder.encode(answer(job))
             except MemoryError:
                 os._exit(1)  # what is left of the address space may not do for the next page either
             # At once, page by page: the parent blames the first unanswered page when this process dies.
             sock.sendall(FRAME.pack(len(message)) + message)
+            if size > LARGE:
+                del job, message
+                _give_back()
+
+
+def _give_back() -> None:
+    """Give back to the system what a large page took. The room of others is kept: the next one needs it again."""
+    with suppress(AttributeError, OSError):  # glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _parse(job: Job) -> ParsedPage | Listing:
