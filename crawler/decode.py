@@ -22,8 +22,7 @@ STEP = 64 * 1024
 """Decoded bytes made at a time, so that a bomb is noticed before it fills the memory."""
 
 SLICE, BITE = 64, 4096
-"""Encoded bytes given at a time to a decoder that cannot bound its output, or whose failure would lose it; and to one
-whose output can be had again."""
+"""Encoded bytes given at a time to a decoder whose output has no bound or is lost in a failure; or can be had again."""
 
 HEAD = 4
 """Bytes that tell whether a frame starts; fewer are held back."""
@@ -94,8 +93,7 @@ class Decoder:
             if self.full:
                 return
             yield from self._through(index + 1, piece)
-        if coding.crowded:
-            self.full, self.truncated = True, "length"
+        self.full, self.truncated = (True, "length") if coding.crowded else (self.full, self.truncated)
 
     def _keep(self, piece: bytes) -> bytes:
         room = self._limit - self._size
@@ -268,7 +266,7 @@ class _Bites:
 
     @property
     def ended(self) -> bool:
-        """Whether the stream's end was reached."""
+        """The stream's end was reached."""
         return self._stream.eof
 
     def inflated(self) -> Iterator[bytes]:
