@@ -75,6 +75,7 @@ HAMMER = """
 """
 
 
+@pytest.mark.case("F17")
 async def test_eight_processes_start_on_a_new_file_and_share_the_pages(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     fleet = [process(HAMMER, str(path), f"worker-{number}") for number in range(8)]

@@ -12,6 +12,7 @@ from tests.aws.conftest import Open
 from tests.aws.places import Place, page, pages
 
 
+@pytest.mark.case("F10")
 async def test_the_first_of_equal_pages_counts(state: AwsState) -> None:
     parent, other = page("https://site.example/"), page("https://site.example/other")
     one, same, stranger = (page("https://site.example/x", above) for above in (parent, parent, other))
@@ -56,6 +57,7 @@ async def test_skipped_pages_are_recorded_and_not_queued(state: AwsState, place:
     assert [(entry.phase, entry.reason) async for entry in state.ledger("c")] == [("skipped", "robots")]
 
 
+@pytest.mark.case("F05", "F11")
 async def test_long_urls_and_odd_characters_travel_whole(state: AwsState) -> None:
     long = "https://site.example/" + "a" * 40_000
     odd = "https://site.example/\x07\x00\x7f?q=\ufffe\u20ac\U0001f600"
@@ -66,6 +68,7 @@ async def test_long_urls_and_odd_characters_travel_whole(state: AwsState) -> Non
     }
 
 
+@pytest.mark.case("F05")
 async def test_a_url_that_no_message_can_carry_is_recorded_as_skipped(state: AwsState) -> None:
     endless = page("https://site.example/" + "a" * MAX_URL)
     assert await state.add("c", [endless]) == [Added.NEW]

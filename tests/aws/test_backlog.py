@@ -116,6 +116,7 @@ async def feed_by_hand(state: AwsState, place: Place, crawl: str = "c", host: st
 # ---------------------------------------------------------------- what waits where
 
 
+@pytest.mark.case("F07")
 async def test_what_has_no_turn_for_long_waits_in_the_table_behind_one_message(opening: Open, place: Place) -> None:
     state = await opening(rate=0.1)
     before = state.requests.copy()

@@ -31,6 +31,7 @@ async def drain(state: AwsState) -> list[str]:
     return urls
 
 
+@pytest.mark.case("F04", "F10")
 async def test_messages_that_a_batch_left_out_are_sent_again(proxy: Proxy, opening: Open) -> None:
     state = await opening()
 
@@ -51,6 +52,7 @@ async def test_messages_that_a_batch_left_out_are_sent_again(proxy: Proxy, openi
     assert await state.complete("c")
 
 
+@pytest.mark.case("F04", "F05")
 async def test_a_message_that_sqs_never_takes_ends_as_skipped(proxy: Proxy, opening: Open) -> None:
     state = await opening()
 
@@ -67,6 +69,7 @@ async def test_a_message_that_sqs_never_takes_ends_as_skipped(proxy: Proxy, open
     assert (await state.counts("c")).skipped == 1
 
 
+@pytest.mark.case("F10")
 async def test_unprocessed_keys_are_read_again(proxy: Proxy, opening: Open) -> None:
     state = await opening()
     added = pages(30)
@@ -84,6 +87,7 @@ async def test_unprocessed_keys_are_read_again(proxy: Proxy, opening: Open) -> N
     assert await state.add("c", added) == [Added.AGAIN] * 30
 
 
+@pytest.mark.case("F10")
 @pytest.mark.parametrize("code", ["ThrottlingError", "ProvisionedThroughputExceeded", "InternalServerError"])
 async def test_throttled_statements_are_run_again(proxy: Proxy, opening: Open, code: str) -> None:
     state = await opening()
@@ -166,6 +170,7 @@ async def test_of_many_rememberers_one_is_first_even_if_its_answer_is_lost(proxy
     assert await state.recall(["robots", "else"]) == [b"x", None]
 
 
+@pytest.mark.case("F09")
 async def test_children_that_a_dead_worker_recorded_and_did_not_queue_come_with_their_parent(
     proxy: Proxy, opening: Open, place: Place
 ) -> None:
@@ -188,6 +193,7 @@ async def test_children_that_a_dead_worker_recorded_and_did_not_queue_come_with_
     assert (await other.counts("c")).discovered == 13
 
 
+@pytest.mark.case("F09")
 async def test_pages_recorded_and_on_no_queue_are_swept_when_nothing_else_is_left(
     proxy: Proxy, opening: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ async def test_a_page_finished_by_another_worker_is_lost(opening: Open, place: P
     assert place.depth() == (0, 0, 0)
 
 
+@pytest.mark.case("F01", "F12")
 async def test_a_lease_that_expired_and_was_handed_on_is_lost(opening: Open, place: Place) -> None:
     url = place.url(place.normal)
     place.sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "1"})
@@ -87,6 +88,7 @@ async def test_a_page_that_must_wait_longer_than_a_queue_can_delay_is_delayed_ag
     assert (await state.counts("c")).pending == 1
 
 
+@pytest.mark.case("F06")
 async def test_a_retry_in_an_hour_is_delayed_and_not_lost(state: AwsState, place: Place) -> None:
     await state.add("c", [page("https://site.example/")])
     (lease,) = await state.claim(5)
@@ -95,6 +97,7 @@ async def test_a_retry_in_an_hour_is_delayed_and_not_lost(state: AwsState, place
     assert not await state.complete("c")
 
 
+@pytest.mark.case("F01")
 async def test_pages_whose_turn_is_far_wait_on_the_queue_and_near_ones_in_hand(opening: Open, place: Place) -> None:
     state = await opening(rate=0.5)
     await state.add("c", pages(10))

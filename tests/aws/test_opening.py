@@ -133,17 +133,20 @@ async def test_an_endpoint_that_is_silent_is_unavailable(
         assert isinstance(await one_line(address), StateUnavailable)
 
 
+@pytest.mark.case("F06")
 @pytest.mark.parametrize("gate", ["site.example", "xn--bcher-kva.example", "::1", "a" * 128])
 def test_a_gate_that_sqs_takes_is_its_own_group(gate: str) -> None:
     assert group(gate) == gate
 
 
+@pytest.mark.case("F06")
 @pytest.mark.parametrize("gate", ["", "b\u00fccher.example", "a" * 129, "a b", "\ud800"])
 def test_other_gates_are_hashed(gate: str) -> None:
     assert len(group(gate)) == 64
     assert group(gate).isalnum()
 
 
+@pytest.mark.case("F04")
 def test_batches_are_cut_by_count_and_by_bytes() -> None:
     small = [Outgoing(1, "x", "g") for _ in range(21)]
     assert [len(batch) for batch in packed(small)] == [10, 10, 1]

@@ -45,6 +45,7 @@ async def test_of_many_callers_exactly_one_keeps_an_absent_fact(backend: Backend
         assert await states[0].recall([name]) == [b"%d" % kept.index(True)]
 
 
+@pytest.mark.case("F12")
 async def test_a_fact_that_has_ended_is_absent(backend: Backend) -> None:
     state = await backend.open()
     assert await state.remember("name", b"1", 3, if_absent=True)

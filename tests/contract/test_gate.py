@@ -42,6 +42,7 @@ async def test_a_turn_is_near_when_it_is_handed_out(backend: Backend) -> None:
     assert max(lease.start_at for lease in leases) <= backend.now() + 30
 
 
+@pytest.mark.case("F14")
 async def test_many_workers_together_keep_the_rate(backend: Backend) -> None:
     states = [await backend.open(f"worker-{number}") for number in range(4)]
     await new_crawl(states[0], backend, rate=5.0)

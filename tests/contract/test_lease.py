@@ -75,6 +75,7 @@ async def test_expired_leases_come_back_first(backend: Backend) -> None:
     assert paths(await state.claim(2)) == ["a.example/deep", "a.example/0"]
 
 
+@pytest.mark.case("F01", "F12")
 async def test_a_late_settlement_changes_nothing(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend, lease=LEASE)
@@ -171,6 +172,7 @@ async def test_a_delayed_page_waits_for_its_time(backend: Backend) -> None:
     assert {lease.url: lease.attempt for lease in await take(state, 2)} == {one.url: 2, two.url: 1}
 
 
+@pytest.mark.case("F01")
 async def test_a_heartbeat_keeps_a_lease(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend, lease=LEASE)

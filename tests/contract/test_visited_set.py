@@ -78,6 +78,7 @@ async def test_a_finished_page_is_never_reset(backend: Backend, finish: Verdict)
     assert await take(state, 1) == []
 
 
+@pytest.mark.case("F17")
 async def test_of_many_adders_of_one_page_exactly_one_is_told_new(backend: Backend) -> None:
     states = [await backend.open() if number == 0 else await backend.open(f"worker-{number}") for number in range(4)]
     await new_crawl(states[0], backend)
@@ -96,6 +97,7 @@ async def test_many_tasks_of_one_process_share_one_state(backend: Backend) -> No
         assert each.count(Added.NEW) == 1
 
 
+@pytest.mark.case("F09")
 async def test_a_redelivered_parent_finds_its_children_again_and_doubles_none(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend)
@@ -128,6 +130,7 @@ async def test_a_lease_tells_where_the_page_was_found(backend: Backend) -> None:
     assert found == {"http://a.example/link": seed.url, "http://a.example/listed": sitemap.url}
 
 
+@pytest.mark.case("F11")
 async def test_a_long_url_is_as_good_as_any(backend: Backend) -> None:
     state = await backend.open()
     await new_crawl(state, backend)

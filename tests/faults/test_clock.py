@@ -43,6 +43,7 @@ def off_by(seconds: float, folder: Path) -> Mapping[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.case("F12")
 @pytest.mark.parametrize("seconds", [90, -90])
 async def test_a_clock_that_is_off_loses_no_page_and_keeps_the_rate(tmp_path: Path, seconds: int) -> None:
     out = tmp_path / "out"

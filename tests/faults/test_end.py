@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crawler.loop import Exit, Worker
 from tests.faults.crawls import CRAWL, counts, finished_rows, seeded, state_in
 from tests.faults.victim import InProcess
@@ -53,6 +55,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.case("F13")
 async def test_an_idle_worker_waits_for_the_other_s_only_page_and_its_hundred_links(tmp_path: Path) -> None:
     links = "".join(f"<a href=/{number}>{number}</a>" for number in range(100)).encode()
     answer, last = asyncio.Event(), asyncio.Event()
@@ -83,6 +86,7 @@ async def test_an_idle_worker_waits_for_the_other_s_only_page_and_its_hundred_li
     assert len(await finished_rows(tmp_path)) == 101
 
 
+@pytest.mark.case("F13")
 async def test_a_page_in_backoff_keeps_the_crawl_open(tmp_path: Path) -> None:
     async def site(peer: Peer) -> None:
         while head := await peer.request():
@@ -102,6 +106,7 @@ async def test_a_page_in_backoff_keeps_the_crawl_open(tmp_path: Path) -> None:
     assert (row["status"], row["attempts"]) == (200, 3)
 
 
+@pytest.mark.case("F13")
 async def test_held_hosts_keep_the_crawl_open(tmp_path: Path) -> None:
     async with serve(_leaf) as server:
         seeds = [server.url(), server.url("/1").replace("127.0.0.1", "localhost")]

@@ -26,6 +26,7 @@ STOPS = 5
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.case("F16")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_sigterm_at_any_moment_leaves_nothing_leased_and_costs_no_request(tmp_path: Path, seed: int) -> None:
     moments = random.Random(seed)

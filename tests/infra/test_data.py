@@ -32,6 +32,7 @@ def denied_without_tls(template: Template, policy: str, field: str) -> set[str]:
     return denied
 
 
+@pytest.mark.case("F07", "F08")
 @pytest.mark.parametrize("lane", LANES)
 def test_a_lane_is_a_standard_queue_that_gives_its_dead_letters_time(template: Template, lane: str) -> None:
     queue = resource(template, lane)["Properties"]
@@ -43,6 +44,13 @@ def test_a_lane_is_a_standard_queue_that_gives_its_dead_letters_time(template: T
     # A message keeps its first send time when it is moved.
     assert dead["MessageRetentionPeriod"] == 14 * DAY
     assert queue["MessageRetentionPeriod"] <= 12 * DAY
+
+
+@pytest.mark.case("F02", "F03")
+def test_no_function_takes_messages(template: Template) -> None:
+    """Tasks do, so no batch runs out of a function's time, and none fails as a whole for one of its messages."""
+    assert not of_type(template, "AWS::Lambda::Function")
+    assert not of_type(template, "AWS::Lambda::EventSourceMapping")
 
 
 def test_every_queue_is_encrypted_polled_long_and_closed_without_tls(template: Template) -> None:
@@ -63,6 +71,7 @@ def test_tables_are_billed_by_request_and_recoverable_and_survive_the_stack(temp
     assert (found["DeletionPolicy"], found["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
 
+@pytest.mark.case("F12")
 def test_facts_expire_and_a_seen_url_never_does(template: Template) -> None:
     control = resource(template, "ControlTable")["Properties"]
     assert control["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}

@@ -42,6 +42,7 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+@pytest.mark.case("F16")
 def test_the_worker_gets_the_signal_itself_and_two_minutes(template: Template) -> None:
     assert worker(template)["Command"] == ["work"]
     assert "EntryPoint" not in worker(template)

@@ -42,6 +42,7 @@ def container(template: Template) -> dict[str, object]:
     return found
 
 
+@pytest.mark.case("F16")
 def test_entry_point_and_command_are_in_exec_form(last_stage: dict[str, str]) -> None:
     assert json.loads(last_stage["ENTRYPOINT"]) == ["python", "-m", "crawler"]
     assert json.loads(last_stage["CMD"]) == ["work"]

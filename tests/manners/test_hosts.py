@@ -30,6 +30,7 @@ def nobody() -> str:
         return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
+@pytest.mark.case("F15")
 async def test_a_host_that_is_gone_is_given_up_and_its_pages_are_dead_letters(
     soon: None, nobody: str, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ TURNS = 11
 """Requests that a small host needs: its pages and robots.txt."""
 
 
+@pytest.mark.case("F07", "F15")
 def test_hosts_take_turns_however_many_pages_one_has(tmp_path: Path) -> None:
     found = run(BACKENDS["sqlite"], Contest(Kind.PLAIN, big=3000, rate=4), tmp_path)
     assert found.answered == 250
@@ -23,6 +24,7 @@ def test_hosts_take_turns_however_many_pages_one_has(tmp_path: Path) -> None:
     assert TURNS - 3 <= found.meanwhile <= TURNS + 5
 
 
+@pytest.mark.case("F15")
 def test_a_host_that_never_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
     found = run(BACKENDS["sqlite"], Contest(Kind.SILENT, big=3000, rate=4), tmp_path)
     assert found.answered == 250

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.e2e
 SHORT = Trial(hosts=4, rate=4, seconds=4, kills=1, apart=3)
 
 
+@pytest.mark.case("F14")
 @pytest.mark.parametrize("name", ["sqlite", "redis"])
 def test_no_host_is_above_its_rate_and_each_gets_its_share_also_when_a_worker_dies(name: str, tmp_path: Path) -> None:
     outcome = run(BACKENDS[name], SHORT, tmp_path)

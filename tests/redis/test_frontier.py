@@ -178,6 +178,7 @@ async def test_more_pages_than_one_script_takes(redis_server: RedisServer, make:
 # ---------------------------------------------------------------- memory
 
 
+@pytest.mark.case("F17")
 async def test_a_full_memory_refuses_writes_and_loses_nothing(tmp_path: Path, make: Make) -> None:
     with running(tmp_path / "redis", appendonly="yes") as server, direct(server) as redis:
         state = await make(server.address())

@@ -173,6 +173,7 @@ async def test_a_user_without_the_rights_is_told_so(redis_server: RedisServer) -
 # ---------------------------------------------------------------- warnings
 
 
+@pytest.mark.case("F17")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
