@@ -22,7 +22,7 @@ DAMAGED = PACKED[:10] + b"\xff" * 60
     [
         (b"nonsense\r\n\r\n", FailureKind.PROTOCOL),
         (b"HTTP/1.1 abc\r\n\r\n", FailureKind.PROTOCOL),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n" + RULES, FailureKind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n" + RULES, FailureKind.PROTOCOL),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n" + RULES, FailureKind.PROTOCOL),
         (b"\x15\x03\x01\x00\x02\x02\x46", FailureKind.PROTOCOL),
         (b"", FailureKind.RESET),
