@@ -85,6 +85,7 @@ class Parser:
         self._encoder = msgspec.msgpack.Encoder()
         self._waiting: deque[_AnyWaiting] = deque()
         self._child: _Child | None = None
+        self._former: _Child | None = None
         self._replacing: asyncio.Task[CrawlerError | None] | None = None
         self._room = asyncio.Semaphore(AHEAD)
         self._closed = False
@@ -150,12 +151,14 @@ class Parser:
         if self._replacing is not None:
             self._replacing.cancel()
             await asyncio.gather(self._replacing, return_exceptions=True)
-        child, self._child = self._child, None
         self._stop_watching()
         while self._waiting:
             self._waiting.popleft().answer.cancel()
-        if child is not None:
-            await child.end()
+        # The former one too: its replacement may not have come to it yet.
+        children, self._child, self._former = (self._child, self._former), None, None
+        for child in children:
+            if child is not None:
+                await child.end()
 
     def _send(self, child: _Child, waiting: _AnyWaiting) -> None:
         child.send(waiting.frame)
@@ -167,14 +170,16 @@ class Parser:
     def _replacement(self, former: _Child | None) -> asyncio.Task[CrawlerError | None]:
         """The task that starts a child, after the former one is gone; one at a time."""
         if self._replacing is None:
-            self._replacing = asyncio.create_task(self._replace(former))
+            self._former = former
+            self._replacing = asyncio.create_task(self._replace())
         return self._replacing
 
-    async def _replace(self, former: _Child | None) -> CrawlerError | None:
+    async def _replace(self) -> CrawlerError | None:
         """Start a child and send it what waits; when that fails, what waits fails with the error that is returned."""
         try:
-            if former is not None:
-                await former.end()
+            if self._former is not None:
+                await self._former.end()
+                self._former = None
             child = await self._start_child()
         except CrawlerError as error:
             while self._waiting:
