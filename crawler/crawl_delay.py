@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 KEPT = 365 * 24 * 3600.0
 """Seconds for which it is known who set a gate's interval; the interval itself stays."""
 
+MOST_TOLD = 10_000
+"""Origins of which it is remembered that their delay was told to be too long; beyond that it may be told again."""
+
 
 class InForce(msgspec.Struct, frozen=True, array_like=True):
     """Seconds between two requests at a gate, and who asked for them."""
@@ -31,18 +34,22 @@ class CrawlDelays:
 
     def __init__(self, state: CrawlState, token: str) -> None:
         self._state, self._token = state, token
-        self._capped: set[str] = set()
+        self._told: set[str] = set()
+        self._capped = 0
 
     async def enforce(self, gate: str, origin: str, robots: Robots, now: InForce, *, fetched: bool) -> None:
         """Make the gate as slow as these rules ask. `fetched`: they are new; only then may it become faster."""
         seconds, asker = robots.crawl_delay or 0.0, f"{origin} {self._token}"
-        if robots.delay_capped and origin not in self._capped:
-            self._capped.add(origin)
+        if robots.delay_capped and origin not in self._told:
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add(origin)
+            self._capped += 1
             log.warning(
                 "robots.txt of %s asks for a longer Crawl-delay; %.0f s are kept (capped so far: %d)",
                 origin,
                 MAX_DELAY,
-                len(self._capped),
+                self._capped,
             )
         if seconds > now.seconds or (fetched and asker == now.asker and seconds < now.seconds):
             await self._state.hold(gate, interval=seconds)

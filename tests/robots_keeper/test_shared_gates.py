@@ -106,3 +106,16 @@ async def test_capped_delays_are_told_once_an_origin_and_counted(
     assert len(told) == 2
     assert "capped so far: 1" in told[0]
     assert "capped so far: 2" in told[1]
+
+
+@pytest.mark.case("H03")
+async def test_of_so_many_origins_only_it_is_remembered_that_their_delay_was_told(
+    clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.crawl_delay.MOST_TOLD", 2)
+    absurd = b"User-agent: *\nCrawl-delay: 86400\n"
+    async with worker(":memory:", clock) as (keeper, _), serve(replies(absurd)) as server:
+        for name in "abcd":
+            await keeper.rules(server.url("/").replace("127.0.0.1", f"{name}.localhost"), f"{name}.localhost", 0.0)
+    assert "capped so far: 4" in caplog.text
+    assert len(keeper._delays._told) == 2
