@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import html
 import ssl
-import time
 from collections.abc import Sized
 from pathlib import Path
 
@@ -174,18 +173,15 @@ async def test_a_host_whose_robots_txt_fails_is_waited_for_as_one_and_no_longer_
 ) -> None:
     """A thousand pages of it cost a request or two, none is handed out meanwhile, and the limit of time ends them."""
     async with serve(replies(b"", status="503 Service Unavailable")) as server:
-        await seeded(tmp_path, [server.url(f"/{number}") for number in range(1000)], rate=100.0, max_time=4.0)
-        began = time.monotonic()
+        await seeded(tmp_path, [server.url(f"/{number}") for number in range(1000)], rate=100.0, max_time=7.0)
         working = asyncio.create_task(work(tmp_path))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await server.asked.wait()
             # The pages that were handed out before the answer came go back, and stay there.
             while (now := await counts(tmp_path)).leased or now.pending < 1000:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0.05)
         assert await working is Exit.COMPLETE
-        took = time.monotonic() - began
     ledger = await counts(tmp_path)
     assert (ledger.done, ledger.dead, ledger.skips) == (0, 0, {"max-time": 1000})
     assert set(server.targets) == {"/robots.txt"}
     assert len(server.targets) <= 2
-    assert took < 30
