@@ -14,6 +14,7 @@ import msgspec
 from crawler.cookies import Jar
 from crawler.errors import StateUnavailable
 from crawler.fetched import Response
+from crawler.large import Room
 from crawler.model import CrawlRecord, Lease
 from crawler.sessions import Sessions
 from crawler.state.port import CrawlState
@@ -42,8 +43,8 @@ class _Passed(msgspec.Struct, frozen=True, array_like=True):
 class Chain:
     """One page's chain as far as this visit has come."""
 
-    def __init__(self, lease: Lease, jar: Jar) -> None:
-        self.lease, self.jar = lease, jar
+    def __init__(self, lease: Lease, jar: Jar, room: Room) -> None:
+        self.lease, self.jar, self.room = lease, jar, room
         self.digests = [lease.digest]
         self.before: _Passed | None = None
         self.answers: list[Response] = []
@@ -73,9 +74,9 @@ class Chains:
         # Facts outlive a purge: a crawl begun anew under an old name must find nothing.
         self._crawl = f"{record.id}:{round(record.started_at * 1_000_000)}"
 
-    async def begin(self, lease: Lease) -> Chain:
-        """The chain of a page that is to be asked for."""
-        return Chain(lease, await self._sessions.jar(lease.url))
+    async def begin(self, lease: Lease, room: Room) -> Chain:
+        """The chain of a page that is to be asked for; `room` is for its answers."""
+        return Chain(lease, await self._sessions.jar(lease.url), room)
 
     async def read(self, chain: Chain, response: Response) -> None:
         """Take an answer into the chain."""

@@ -24,6 +24,7 @@ from crawler.failures import failure, places
 from crawler.fetched import Response
 from crawler.guard import GuardedResolver
 from crawler.head import HEAD_BYTES
+from crawler.large import AT_ONCE, LARGE, Room
 from crawler.user_agent import from_field
 
 CONNECT_TIMEOUT = 10.0
@@ -64,6 +65,7 @@ class Fetcher:
             self._headers["From"] = sender
         self._allow_private, self._max_body = allow_private, max_body
         self._slots = asyncio.Semaphore(concurrency)
+        self._large = asyncio.Semaphore(AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
         self._resolver = GuardedResolver(allow_private)
 
@@ -97,6 +99,10 @@ class Fetcher:
     ) -> None:
         await self.close()
 
+    def room(self) -> Room:
+        """Room for the answers of one page, should they be large."""
+        return Room(self._large)
+
     async def get(
         self,
         url: str,
@@ -104,20 +110,24 @@ class Fetcher:
         max_body: int | None = None,
         deadline: float | None = None,
         extra: bool = False,
+        room: Room | None = None,
     ) -> Response:
         """GET a wire URL, byte for byte as given. Raises FetchFailure.
 
         max_body: bytes, instead of the fetcher's. deadline: seconds from when the request starts, instead of DEADLINE.
-        extra: the request starts at once and is not among the `concurrency`.
+        extra: the request starts at once and is not among the `concurrency`. room: what a large body waits for, time
+        that does not count.
 
         Once the headers are there, the answer counts: a body that ended early, dripped too slowly or outlived the
         deadline is kept as far as it came and marked truncated, "disconnect" or "time". Only when time is up before
         the first byte of a body is that a failure.
         """
         async with contextlib.nullcontext() if extra else self._slots:
-            return await self._get(url, headers, max_body or self._max_body, deadline or DEADLINE)
+            return await self._get(url, headers, max_body or self._max_body, deadline or DEADLINE, room)
 
-    async def _get(self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float) -> Response:
+    async def _get(
+        self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float, room: Room | None
+    ) -> Response:
         assert self._session is not None, "start the fetcher first"
         this = Wire()
         wire.set(this)
@@ -128,7 +138,7 @@ class Fetcher:
         try:
             async with watch.timeout:
                 response = await send(self._session, _address(url), tuple(headers))
-                await body.read(response, this)
+                await body.read(response, this, watch, room)
         except FetchFailure:
             raise
         except aiohttp.ConnectionTimeoutError:
@@ -159,6 +169,7 @@ class _Watch:
         self._body, self._deadline = body, deadline
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
+        self._waiting = False
         self._timer = self._loop.call_later(min(GRACE, deadline), self._look)
 
     @property
@@ -170,8 +181,18 @@ class _Watch:
         """The request has ended."""
         self._timer.cancel()
 
+    async def wait(self, room: Room) -> None:
+        """Wait for room, while the server waits for us: time that is not its own."""
+        began, self._waiting = self._loop.time(), True
+        await room.take()
+        self._waiting = False
+        self._began += self._loop.time() - began
+
     def _look(self) -> None:
         elapsed = self.elapsed
+        if self._waiting:
+            self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+            return
         if self._body.begun:
             late = elapsed >= GRACE and self._body.size < MIN_RATE * elapsed
         else:
@@ -196,7 +217,7 @@ class _Body:
         self._plain_stored = False
         self._decoder = Decoder(None, limit)
 
-    async def read(self, response: aiohttp.ClientResponse, this: Wire) -> None:
+    async def read(self, response: aiohttp.ClientResponse, this: Wire, watch: _Watch, space: Room | None) -> None:
         """Read to the end, the limit or the connection's end, whichever comes first."""
         self.begun = True
         room = self._limit
@@ -213,6 +234,7 @@ class _Body:
             # A body that does not compress grows a little by its coding, and that is not to cost its end.
             room += room // 64 + 4096
         content = response.content
+        decoded = 0
         try:
             while chunk := await content.readany():
                 self.size += len(chunk)
@@ -222,6 +244,9 @@ class _Body:
                 self._stored.append(chunk)
                 if self._plain is not None:
                     self._plain.append(self._decoder.feed(chunk))
+                    decoded += len(self._plain[-1])
+                if space is not None and not space.taken and max(self.size, decoded) > LARGE:
+                    await watch.wait(space)
                 if self.truncated or self._decoder.full:
                     return
         except aiohttp.ClientError:

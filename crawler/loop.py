@@ -46,15 +46,11 @@ GIVE_BACK = 1.0
 SHORT_PAUSE, LONG_PAUSE = 0.01, 0.5
 """Seconds between claims that found nothing, growing from the one to the other."""
 
-WAITING = 500
-"""Visits that wait to be written before nothing more is claimed: while an archive is away pages pile up in memory."""
-
 ELSEWHERE = 30.0
 """Seconds for which a page that this worker cannot serve is left to others."""
 
 AHEAD = 2
 """Leases held per request slot: what waits for its turn or its robots.txt must not keep a slot from working."""
-
 
 PER_PAGE_LEFT, LONGEST_UNASKED = 0.005, 5.0
 """Seconds for which an idle worker does not ask whether a crawl is complete: for each page left, and at most."""
@@ -137,7 +133,7 @@ class Worker:
         pause = SHORT_PAUSE
         most = self._slots * AHEAD
         while not self._stopping.is_set():
-            room = most - len(self._tasks) if self._settler.waiting < WAITING else 0
+            room = 0 if self._settler.full else most - len(self._tasks)
             if room < max(1, self._slots // 4):
                 self._room.clear()
                 await _first_of(self._room, self._stopping, timeout=LONG_PAUSE)

@@ -63,6 +63,10 @@ class Read(msgspec.Struct, frozen=True, gc=False):
     whole: bool
 
 
+WAITING, WAITING_BYTES = 500, 64 * 1024 * 1024
+"""Visits, and bytes of their bodies, that may wait to be written before nothing more is claimed."""
+
+
 class Ledgers:
     """What one crawl's endings are written to: its archive, and the discoverer that turns links into pages."""
 
@@ -96,14 +100,17 @@ class Settler:
         self._state, self._ledgers, self._idle, self._on_settled = state, ledgers, idle, on_settled
         self._queue: asyncio.Queue[Visit | Listed | Read | None] = asyncio.Queue()
         self._open: dict[str, Ledgers] = {}
+        self._bytes = 0
 
     @property
-    def waiting(self) -> int:
-        """Visits handed over and not yet looked at."""
-        return self._queue.qsize()
+    def full(self) -> bool:
+        """Whether so much waits to be written that nothing more should be begun: while an archive is away, and where
+        servers send large bodies, pages pile up in memory."""
+        return self._queue.qsize() >= WAITING or self._bytes >= WAITING_BYTES
 
     def put(self, visit: Visit) -> None:
         """Hand over a visit; its lease is the settler's from here on."""
+        self._bytes += _size(visit)
         self._queue.put_nowait(visit)
 
     async def add(self, lease: Lease, links: Sequence[Link], durable: bool) -> None:
@@ -169,6 +176,7 @@ class Settler:
         item = first
         while item is not None:
             batch.append(item)
+            self._bytes -= _size(item) if isinstance(item, Visit) else 0
             if len(batch) >= BATCH or self._queue.empty():
                 return batch, False
             item = self._queue.get_nowait()
@@ -265,6 +273,11 @@ class Settler:
         answers = await asyncio.shield(patiently(lambda: self._state.settle(endings)))
         for (lease, verdict), answer in zip(endings, answers, strict=True):
             self._on_settled(lease, verdict, answer)
+
+
+def _size(visit: Visit) -> int:
+    """Bytes that a visit holds."""
+    return len(visit.response.stored) + len(visit.response.body) if visit.response is not None else 0
 
 
 def _passed_on(visit: Visit) -> Verdict:

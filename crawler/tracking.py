@@ -1,8 +1,9 @@
 """Query parameters that name a click, a campaign or a visit and never the page: they are no part of a key.
 
 Collected on 2026-11-29 from the lists by which browsers clean links (Firefox, strip on share; Brave, query filter), a
-public registry (mpchadwick/tracking-query-params-registry) and the services' own documentation. Only names that mean one thing wherever they occur are in it: a name that a site may have given to
-something of its own (`ref`, `source`, `cid`, `s`, `id`, `trk`) would merge pages that differ.
+public registry (mpchadwick/tracking-query-params-registry) and the services' own documentation. Only names that mean
+one thing wherever they occur are in it: a name that a site may have given to something of its own (`ref`, `source`,
+`cid`, `s`, `id`, `trk`) would merge pages that differ.
 """
 
 from __future__ import annotations

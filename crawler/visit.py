@@ -142,21 +142,22 @@ class Visitor:
         if not rules.allowed(lease.url):
             return Visit(lease=lease, verdict=skipped("robots"))
         try:
-            chain = await self._chains.begin(lease)
-            answer, revisit = await self._asked(lease, chain, hop)
-            while isinstance(answer, Response) and (target := await self._back(chain, answer)):
-                there = urls.gate_name(urls.hostname(target), self._settings.pace_by)
-                await self._wait_asked(there, answer)
-                start = await self._state.turn(self._crawl, there)
-                answer = await self._request(lease, chain, _Hop(target, there, start, time.time()))
-            if self._revisits is not None and revisit is None and isinstance(answer, Response):
-                revisit = await self._revisits.same(lease.url, answer)
+            with self._fetcher.room() as room:
+                chain = await self._chains.begin(lease, room)
+                answer, revisit = await self._asked(lease, chain, hop)
+                while isinstance(answer, Response) and (target := await self._back(chain, answer)):
+                    there = urls.gate_name(urls.hostname(target), self._settings.pace_by)
+                    await self._wait_asked(there, answer)
+                    start = await self._state.turn(self._crawl, there)
+                    answer = await self._request(lease, chain, _Hop(target, there, start, time.time()))
+                if isinstance(answer, Verdict):
+                    return Visit(lease=lease, verdict=answer)
+                if self._revisits is not None and revisit is None:
+                    revisit = await self._revisits.same(lease.url, answer)
+                await host.answered(answer, self._settings.interval)
+                return await self._answered(lease, host, chain, answer, revisit)
         except FetchFailure as failure:
             return Visit(lease=lease, verdict=await self._failed(lease, host, failure))
-        if isinstance(answer, Verdict):
-            return Visit(lease=lease, verdict=answer)
-        await host.answered(answer, self._settings.interval)
-        return await self._answered(lease, host, chain, answer, revisit)
 
     async def _asked(self, lease: Lease, chain: Chain, hop: _Hop) -> tuple[Response | Verdict, Revisit | None]:
         """A page's first request, conditional where an earlier crawl knows the page. Raises FetchFailure.
@@ -196,7 +197,9 @@ class Visitor:
                     if start > time.time():
                         continue
                 async with self._flights.request(hop.gate, start, lease.interval):
-                    response = await self._fetcher.get(hop.url, (*chain.headers(hop.url), *hop.conditions))
+                    response = await self._fetcher.get(
+                        hop.url, (*chain.headers(hop.url), *hop.conditions), room=chain.room
+                    )
             await self._chains.read(chain, response)
             return response
 

@@ -113,7 +113,7 @@ async def test_an_archive_without_room_keeps_no_page_and_no_worker_from_stopping
 async def test_pages_that_cannot_be_archived_are_few_and_written_once_there_is_room(
     tmp_path: Path, full: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.loop.WAITING", 10)
+    monkeypatch.setattr("crawler.settle.WAITING", 10)
     async with serve(replies(b"leaf", "Content-Type: text/plain")) as server:
         await seeded(tmp_path, [server.url(f"/{number}") for number in range(200)], lease=120.0)
         async with state_in(tmp_path, "w") as state:
