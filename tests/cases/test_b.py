@@ -134,9 +134,10 @@ async def test_pages_of_a_host_that_asks_for_an_hour_between_requests_are_not_he
             while (now := await counts(tmp_path)).done < 20 or now.leased:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0.05)
     assert slow.targets[0] == "/robots.txt"
-    assert len(slow.targets) <= 2
+    # What was in hand when the rules came may still go: no more than may be in flight, and one.
+    assert len(slow.targets) <= 4
     assert len(other.targets) == 21
-    assert now.pending >= 19
+    assert now.pending >= 17
     async with state_in(tmp_path, "reader") as state:
         turns = {host.gate: host async for host in state.hosts(CRAWL)}
     assert turns["127.0.0.1"].interval == 3600
