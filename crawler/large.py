@@ -12,7 +12,7 @@ from types import TracebackType
 LARGE = 1024 * 1024
 """Bytes, received or decoded, beyond which a body is large."""
 
-AT_ONCE = 6
+AT_ONCE = 3
 """Large bodies in hand of one process."""
 
 

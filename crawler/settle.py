@@ -63,7 +63,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
     whole: bool
 
 
-WAITING, WAITING_BYTES = 500, 64 * 1024 * 1024
+WAITING, WAITING_BYTES = 500, 32 * 1024 * 1024
 """Visits, and bytes of their bodies, that may wait to be written before nothing more is claimed."""
 
 

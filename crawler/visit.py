@@ -127,6 +127,9 @@ class Visitor:
         if isinstance(rules, Unreachable):
             return Visit(lease=lease, verdict=await self._without_robots(host, rules, asked=turn_used))
         hop = _Hop(lease.url, lease.gate, start, taken_at, not lease.limit)
+        if rules.crawl_delay and not lease.interval and not lease.limit:
+            # Claimed without a turn, before anybody knew that the host asks for time between requests.
+            return Visit(lease=lease, verdict=defer(time.time()))
         if turn_used and self._cap and time.time() > start + lease.interval:
             # Others have taken turns meanwhile. The next claim looks at who is in flight, a turn taken here would not.
             return Visit(lease=lease, verdict=defer(time.time()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,19 @@ async def test_without_a_rate_there_is_no_cap(tmp_path: Path) -> None:
         await seeded(tmp_path, [server.url(f"/{number}") for number in range(12)])
         await work(tmp_path)
     assert (await counts(tmp_path)).done == 12
+
+
+async def test_a_crawl_delay_paces_a_crawl_without_a_rate_from_its_first_page_on(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        while head := await peer.request():
+            rules = reply(b"User-agent: *\nCrawl-delay: 0.3\n")
+            await peer.send(rules if b"/robots.txt" in head else reply(b"leaf", HTML))
+
+    async with serve(script) as server:
+        await seeded(tmp_path, [server.url(f"/{number}") for number in range(8)])
+        await work(tmp_path)
+        gaps = [later - earlier for earlier, later in pairwise(server.times)]
+    assert (await counts(tmp_path)).done == 8
+    # A turn used late may crowd the next one, but they do not add up.
+    assert sum(gaps) >= 7 * 0.3
+    assert len([gap for gap in gaps if gap < 0.02]) == 0

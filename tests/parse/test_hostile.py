@@ -34,6 +34,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.case("D01")
 @pytest.mark.parametrize("html", HOSTILE.values(), ids=list(HOSTILE))
 @pytest.mark.parametrize("content_type", ["text/html", "application/xhtml+xml"])
 @pytest.mark.timeout(30)

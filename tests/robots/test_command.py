@@ -98,7 +98,10 @@ async def test_a_loop_of_redirects_means_no_rules() -> None:
         assert "more than 5 redirects" in answer["taken"]
 
 
-@pytest.mark.parametrize("broken", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"])
+TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize("broken", [b"", b"nonsense\r\n\r\n", TWO_LENGTHS])
 async def test_a_host_that_cannot_be_asked_is_disallowed(broken: bytes) -> None:
     async with serve(broken) as server:
         answer = await explained(server, "/")
