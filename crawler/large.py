@@ -28,9 +28,14 @@ class Room:
             await self._places.acquire()
             self.taken = True
 
+    def leave(self) -> None:
+        """Give the place back. Who has one waits for nothing that others have who wait for one."""
+        if self.taken:
+            self.taken = False
+            self._places.release()
+
     def __enter__(self) -> Room:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.taken:
-            self._places.release()
+        self.leave()

@@ -182,6 +182,7 @@ class Visitor:
 
     async def _request(self, lease: Lease, chain: Chain, hop: _Hop) -> Response | Verdict:
         """One request of a page when its turn has come; or why it is not made now. Raises FetchFailure."""
+        chain.room.leave()
         start = hop.start
         while True:
             if start > time.time() + LONGEST_WAIT:
