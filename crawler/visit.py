@@ -51,7 +51,6 @@ CRASH_DELIVERIES = 9
 LONGEST_WAIT = 30.0
 """Seconds a page may hold its lease for its host's turn; what takes longer goes back to the frontier."""
 
-
 ADVANCE = 1.0
 """Seconds after it was taken from which on a turn is looked at again before it is used."""
 

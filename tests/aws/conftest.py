@@ -9,7 +9,7 @@ import pytest
 
 from crawler.config import CrawlSettings, crawl_settings
 from crawler.model import CrawlRecord
-from crawler.state.aws import client, dead_letters, lanes
+from crawler.state.aws import client, dead_letters, feeding, lanes, placing
 from crawler.state.aws.state import AwsState
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
@@ -76,3 +76,17 @@ def retrying(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client tries twice."""
     retries = {"mode": "standard", "total_max_attempts": 2}
     monkeypatch.setattr(client, "TIMES", {**client.TIMES, "retries": retries})
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times so short that a tenth of a second of turns is far: a page in ten is on the queue, ten are a chunk."""
+    monkeypatch.setattr(placing, "SOON", 0.0)
+    monkeypatch.setattr(placing, "FAR", 0.1)
+    monkeypatch.setattr(placing, "WINDOW", 0.1)
+    monkeypatch.setattr(placing, "LOW", 0.0)
+    monkeypatch.setattr(feeding, "WINDOW", 0.1)
+    monkeypatch.setattr(feeding, "GRACE", 0.5)
+    monkeypatch.setattr(feeding, "AGAIN", 0.0)
+    monkeypatch.setattr(feeding, "NOTED", 0.0)
+    monkeypatch.setattr(placing, "NOTED", 0.0)

@@ -1,43 +1,24 @@
-"""The backlog of a host: what waits in the table, what moves it on, and that nothing is lost whoever dies when."""
+"""The backlog of a host: nothing of it is lost, whoever writes at the same time and whoever dies when."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
-import msgspec
 import pytest
 
 from crawler.config import CrawlSettings
-from crawler.model import Added, CrawlRecord, Health, Page, Priority, done, skipped
-from crawler.state.aws import backlog, chunk, feeding, placing
-from crawler.state.aws.backlog import Line
+from crawler.model import CrawlRecord, done
+from crawler.state.aws import backlog
 from crawler.state.aws.records import Feed, message
 from crawler.state.aws.state import AwsState
+from tests.aws.backlogs import RATE, chunks, empty, feed_by_hand, finish, line, prompt, waiting
 from tests.aws.conftest import Open
 from tests.aws.places import Place, page, pages
 
 pytestmark = pytest.mark.usefixtures("impatient")
-
-RATE = 100.0
-
-
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times so short that a tenth of a second of turns is far: a page in ten is on the queue, ten are a chunk."""
-    monkeypatch.setattr(placing, "SOON", 0.0)
-    monkeypatch.setattr(placing, "FAR", 0.1)
-    monkeypatch.setattr(placing, "WINDOW", 0.1)
-    monkeypatch.setattr(placing, "LOW", 0.0)
-    monkeypatch.setattr(feeding, "WINDOW", 0.1)
-    monkeypatch.setattr(feeding, "GRACE", 0.5)
-    monkeypatch.setattr(feeding, "AGAIN", 0.0)
-    monkeypatch.setattr(feeding, "NOTED", 0.0)
-    monkeypatch.setattr(placing, "NOTED", 0.0)
 
 
 class Killed(BaseException):
@@ -60,135 +41,7 @@ def kill_after(state: AwsState, requests: int) -> Callable[[], bool]:
     return lambda: dead
 
 
-async def prompt(state: AwsState, *hosts: str) -> None:
-    for host in hosts:
-        await state.diagnose(host, Health(prompt=True))
-
-
-async def finish(state: AwsState, place: Place) -> Counter[str]:
-    """Work until every page has ended: how often each URL was handed out."""
-    urls: Counter[str] = Counter()
-    end = time.monotonic() + 30
-    while any(item["phase"]["S"] == "p" for item in place.items()):
-        assert time.monotonic() < end
-        leases = await state.claim(100)
-        urls.update(lease.url for lease in leases)
-        await state.settle([(lease, skipped(lease.limit) if lease.limit else done(1)) for lease in leases])
-        if not leases:
-            await asyncio.sleep(0.05)
-    return urls
-
-
-async def empty(state: AwsState, place: Place) -> None:
-    """Claim until no message is left: what comes is of pages that have ended, or feeders'."""
-    end = time.monotonic() + 30
-    while sum(place.depth()) + sum(place.depth(place.high)):
-        assert time.monotonic() < end
-        assert await state.claim(100) == []
-        await asyncio.sleep(0.05)
-
-
-def chunks(place: Place) -> list[dict[str, Any]]:
-    """Those that have pages."""
-    found = [item for item in place.items(place.control) if backlog.NUMBER in item["pk"]["S"]]
-    assert all(("ttl" in item) == (item["count"]["N"] == "0") for item in found)
-    return [item for item in found if item["count"]["N"] != "0"]
-
-
-def line(place: Place, host: str = "site.example", crawl: str = "c") -> dict[str, Any]:
-    name = backlog.name(crawl, place.run(crawl), host)
-    item: dict[str, Any] = place.dynamodb.get_item(TableName=place.control, Key={"pk": {"S": name}})["Item"]
-    return item
-
-
-def waiting(place: Place) -> int:
-    """Pages in chunks."""
-    return sum(int(item["count"]["N"]) for item in chunks(place))
-
-
-async def feed_by_hand(state: AwsState, place: Place, crawl: str = "c", host: str = "site.example") -> None:
-    """Do what the line's feeder asks for, as if its message had come; it stays where it is, as after a crash."""
-    token = line(place, host, crawl)["feeder"]["S"]
-    feed = Feed(feed=crawl, run=place.run(crawl), gate=host, token=token, born=time.time())
-    await state._claiming._feeding.feed([(feed, "1:gone")])
-
-
-# ---------------------------------------------------------------- what waits where
-
-
-@pytest.mark.case("F07")
-async def test_what_has_no_turn_for_long_waits_in_the_table_behind_one_message(opening: Open, place: Place) -> None:
-    state = await opening(rate=0.1)
-    before = state.requests.copy()
-    assert await state.add("c", pages(1_000)) == [Added.NEW] * 1_000
-    visible, in_flight, delayed = place.depth()
-    on_queue = visible + in_flight + delayed - 1
-    assert on_queue <= placing.FAR / 9 + 2
-    assert waiting(place) == 1_000 - on_queue
-    assert (await state.counts("c")).pending == 1_000
-    assert not await state.complete("c")
-    sent = (state.requests - before)["sqs.SendMessageBatch"]
-    assert sent <= on_queue / 10 + 3
-
-
-def test_a_page_of_a_chunk_is_a_few_bytes() -> None:
-    parent = page("https://site.example/")
-    found = [message("c", "r", page(f"https://site.example/section/article-{n}", parent), 1e9 + n) for n in range(100)]
-    packed = chunk.pack(found)
-    assert chunk.unpack(packed) == found
-    assert len(packed) <= 3_072
-
-
-def test_a_page_with_a_digest_of_its_own_is_packed_whole() -> None:
-    odd = Page("https://site.example/\x00\x7f?q=\u20ac", b"0123456789abcdef", "site.example", 3, Priority.LOW)
-    found = [msgspec.structs.replace(message("c", "r", odd, 5.25), lost=2)]
-    assert chunk.unpack(chunk.pack(found)) == found
-
-
-def test_long_urls_make_smaller_chunks() -> None:
-    long = [message("c", "r", page("https://site.example/" + "a" * 90_000 + str(n)), 0.0) for n in range(5)]
-    assert [len(some) for some in chunk.cut(long, 100)] == [2, 2, 1]
-    assert [len(some) for some in chunk.cut(long[:1] * 7, 1)] == [1] * 7
-
-
-@pytest.mark.usefixtures("brief")
-async def test_a_backlog_is_worked_off_each_page_once_and_leaves_nothing(opening: Open, place: Place) -> None:
-    state, other = await opening(rate=RATE), await opening("other")
-    await prompt(state, "site.example")
-    added = pages(80)
-    await state.add("c", added)
-    assert waiting(place) >= 50
-    one, two = await asyncio.gather(finish(state, place), finish(other, place))
-    assert one + two == Counter(page.url for page in added)
-    await empty(state, place)
-    assert chunks(place) == []
-    assert line(place)["feeder"]["S"] == ""
-    assert await state.complete("c")
-    assert (await state.counts("c")).done == 80
-
-
-async def test_pages_of_high_priority_do_not_wait_behind_a_backlog(opening: Open, place: Place) -> None:
-    state = await opening(rate=0.1)
-    await state.add("c", pages(200))
-    before = waiting(place)
-    urgent = page("https://site.example/urgent", priority=Priority.HIGH)
-    await state.add("c", [urgent, page("https://site.example/last")])
-    assert waiting(place) == before + 1
-    assert sum(place.depth(place.high)) == 1
-
-
-async def test_pages_of_a_host_that_is_held_for_long_wait_in_the_table(opening: Open, place: Place) -> None:
-    state = await opening()
-    await state.add("c", pages(30, host="slow.example"))
-    await state.hold("slow.example", until=time.time() + 7_200)
-    while sum(place.depth()[:2]):
-        assert await state.claim(50) == []
-    assert waiting(place) == 30
-    assert place.depth() == (0, 0, 1)
-    before = state.requests.copy()
-    await feed_by_hand(state, place, host="slow.example")
-    assert waiting(place) == 30
-    assert (state.requests - before)["sqs.SendMessageBatch"] == 1
+# ---------------------------------------------------------------- many workers
 
 
 @pytest.mark.usefixtures("brief")
@@ -314,43 +167,7 @@ async def test_a_feeder_that_is_not_yet_known_waits_and_an_old_one_is_dropped(op
     assert place.depth()[2] == before[2] + 1
 
 
-# ---------------------------------------------------------------- limits, purge, sweep
-
-
-@pytest.mark.usefixtures("brief")
-async def test_a_time_that_is_up_reaches_the_backlog(opening: Open, place: Place) -> None:
-    state = await opening(rate=0.5, max_time=2.0)
-    await state.add("c", pages(60))
-    assert waiting(place) >= 50
-    urls = await finish(state, place)
-    assert len(urls) == 60
-    assert (await state.counts("c")).skipped >= 55
-    assert chunks(place) == []
-
-
-async def test_a_page_limit_that_is_used_up_feeds_all_of_a_backlog_at_once(opening: Open, place: Place) -> None:
-    state = await opening(rate=0.1, max_pages=1)
-    await state.add("c", pages(150))
-    (lease,) = await state.claim(10)
-    await state.settle([(lease, done(1))])
-    await state._crawls.read("c")
-    while chunks(place):
-        await feed_by_hand(state, place)
-    leases = [lease for _ in range(20) for lease in await state.claim(100)]
-    assert {lease.limit for lease in leases} == {"max-pages"}
-    assert len({lease.url for lease in leases}) >= 80
-
-
-async def test_a_purge_drops_the_backlog_and_its_feeder_finds_nothing(opening: Open, place: Place) -> None:
-    state = await opening(rate=0.1)
-    await state.add("c", pages(200))
-    token, run = line(place)["feeder"]["S"], place.run("c")
-    await state.purge("c")
-    assert [item for item in place.items(place.control) if item["pk"]["S"].startswith(backlog.PREFIX)] == []
-    feed = Feed(feed="c", run=run, gate="site.example", token=token, born=time.time())
-    before = state.requests.copy()
-    await state._claiming._feeding.feed([(feed, "1:gone")])
-    assert "sqs.SendMessageBatch" not in state.requests - before
+# ---------------------------------------------------------------- sweep
 
 
 @pytest.mark.usefixtures("brief")
@@ -405,7 +222,3 @@ async def test_a_sweep_finds_chunks_that_no_line_covers(opening: Open, place: Pl
     await state.sweep("c")
     await finish(state, place)
     assert (await state.counts("c")).done == 60
-
-
-def test_an_unknown_line_is_empty() -> None:
-    assert Line().empty
