@@ -50,13 +50,13 @@ def on_stop_signals(stop: Callable[[], None]) -> Iterator[None]:
 def tune_memory() -> None:
     """Fit the allocators to pages: bodies of some ten kB that come and go, and few cycles.
 
-    glibc would give every freed body back to the system only to ask for it again: 7 to 10 % of a worker's CPU. Where
-    there is no glibc nothing changes.
+    glibc would give every freed body back to the system only to ask for it again: 7 to 10 % of a worker's CPU. Bodies
+    of more than a megabyte are given back at once all the same. Where there is no glibc nothing changes.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL("libc.so.6").mallopt
-            for parameter, value in ((M_TRIM_THRESHOLD, 256 << 20), (M_MMAP_THRESHOLD, 32 << 20)):
+            for parameter, value in ((M_TRIM_THRESHOLD, 256 << 20), (M_MMAP_THRESHOLD, 1 << 20)):
                 mallopt(parameter, value)
