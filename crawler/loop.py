@@ -107,7 +107,8 @@ class Worker:
     async def run(self) -> Exit:
         """Work until complete or stopped. The caller closes the state."""
         await self._parser.start()
-        urls.registrable_domain("example.com")  # reads the list of suffixes now, not between a turn and its request
+        # Reads the list of suffixes now, and not between a turn and its request.
+        await asyncio.to_thread(urls.registrable_domain, "example.com")
         settling = asyncio.create_task(self._settler.run())
         beating = asyncio.create_task(self._beat())
         claiming = asyncio.create_task(self._claim())
