@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from crawler.robots_file import MAX_FILE as MAX_FILE
 from crawler.robots_file import RobotsFile
-from crawler.robots_rules import Rule, Rules, rules_of
+from crawler.robots_rules import Rule, Rules
 
 MAX_DELAY = 3600.0
 """Seconds; a longer Crawl-delay counts as this."""
@@ -71,4 +71,3 @@ class Robots:
 
 
 ALLOW_ALL = Robots()
-DISALLOW_ALL = Robots(rules_of("/", allow=False, line=0))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from crawler.robots import ALLOW_ALL, DISALLOW_ALL, HEAVY
+from crawler.robots import ALLOW_ALL, HEAVY
 from tests.robots.reading import SITE, allowed, parse
 
 FISH = ("/fish", "/fish.html", "/fish/salmon.html", "/fishheads", "/fishheads/yummy.html", "/fish.html?id=anything")
@@ -218,10 +218,13 @@ def test_a_path_disallowed_as_it_is_written_is_disallowed(path: str) -> None:
     assert not allowed(f"user-agent: *\ndisallow: {plain}", plain)
 
 
-def test_the_two_constants() -> None:
+def test_without_rules_everything_is_allowed() -> None:
     assert ALLOW_ALL.allowed(SITE + "/x")
-    assert not DISALLOW_ALL.allowed(SITE + "/x")
-    assert DISALLOW_ALL.allowed(SITE + "/robots.txt")
+
+
+def test_robots_txt_itself_is_allowed_where_nothing_is() -> None:
+    assert not allowed("user-agent: *\ndisallow: /", "/x")
+    assert allowed("user-agent: *\ndisallow: /", "/robots.txt")
 
 
 def test_a_file_with_very_many_rules_is_heavy_and_as_right_as_any() -> None:

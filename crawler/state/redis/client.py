@@ -157,7 +157,7 @@ class Server:
                     except AuthenticationError as error:
                         raise self._unavailable(f"it refuses the user or the password: {error}") from None
                     except _PASSING as error:
-                        problem = str(error)
+                        problem = "connection refused" if "Connect call failed" in str(error) else str(error)
                         if self._elsewhere or isinstance(error, ReadOnlyError):
                             await self._reconnect(redis)  # who is the master now?
                     except ResponseError as error:
