@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.hostile.held_up import BLOCKED, held_up
 from tests.hostile.site import hostile_site
 from tests.hostile.trial import crawl
 
@@ -23,6 +24,10 @@ def main(seeds: list[int]) -> None:
         print(f"seed {seed}: {trial.seconds:.0f} s, {trial.memory / 1e6:.0f} MB at most")
         for outcome, count in sorted(trial.outcomes.items(), key=lambda item: -item[1]):
             print(f"  {count:5} {outcome}")
+        with tempfile.TemporaryDirectory() as folder, hostile_site(seed, good=GOOD, hostile=HOSTILE) as site:
+            longest = held_up(site.seed, Path(folder), done=GOOD)
+        print(f"  event loop held up for {longest * 1000:.0f} ms at most")
+        assert longest < BLOCKED
 
 
 if __name__ == "__main__":
