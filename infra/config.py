@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,6 +18,14 @@ MEMORY_FOR_CPU: dict[int, Sequence[int]] = {
 """What Fargate sells: MiB of memory by CPU units."""
 
 
+DEFAULT_LEASE = 120
+SHORTEST_LEASE = 30
+"""Seconds."""
+
+VISIBILITY_PER_TIMEOUT = 6
+"""A message must stay invisible for at least so many times the function's timeout."""
+
+
 class ConfigError(Exception):
     """The context makes no sense. The text is one line that says what to change."""
 
@@ -25,24 +33,67 @@ class ConfigError(Exception):
 class StackConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The context's own names are the camelCase forms.
 
-    lease: seconds a worker may hold a URL; the queues' visibility timeout.
+    fetchers: what fetches: Fargate tasks, Lambda functions on the queues, or both at once.
+    lease: seconds a worker may hold a URL; the queues' visibility timeout. 0 = 120, or six times `function_timeout`
+        where functions fetch, which is the least that Lambda recommends there.
     max_receive_count: deliveries before a message is taken for a killer of workers and becomes a dead letter. Not the
         retries of a page: those are counted by failures, in the message.
-    cpu, memory: one worker's, in Fargate's units (1024 = one vCPU) and MiB.
+    max_workers: most Fargate tasks at a time, and most invocations at a time of each lane's event source.
+    cpu, memory: one Fargate worker's, in Fargate's units (1024 = one vCPU) and MiB.
     spot: run workers on Fargate Spot, at about a third of the price, stopped with two minutes' notice.
+    on_demand_base: that many of the workers are on demand before the first is on Spot.
+    backlog_per_worker: messages that must wait for each worker before there is one more.
+    idle_minutes: how long the frontier must be empty before the last worker stops.
+    function_memory, function_timeout, function_batch: one fetcher function's MiB, seconds, and most URLs a call.
+    janitor_minutes: between two looks of the janitor.
+    alarm_email: where alarms and the budget write to; empty = nowhere.
+    schedule, seeds_key: begin a crawl of the URLs in this object of the archive's bucket at these times
+        (`rate(1 day)`, `cron(…)`); both or neither.
+    archive_days: archived files expire at this age; 0 = never.
+    log_days: how long log lines are kept.
     retain_data: tables and bucket outlive the stack.
+    athena: a Glue table over the Parquet files and saved queries.
+    budget: dollars a month of the stack from which on `alarm_email` is warned; 0 = no budget.
     image: URI of a ready container image; empty = built by `cdk deploy` from the Dockerfile.
     """
 
     stack_name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,127}$")] = "Crawler"
-    lease: Annotated[int, msgspec.Meta(ge=30, le=12 * 3600)] = 120
+    fetchers: Literal["fargate", "lambda", "both"] = "fargate"
+    lease: Annotated[int, msgspec.Meta(ge=0, le=12 * 3600)] = 0
     max_receive_count: Annotated[int, msgspec.Meta(ge=5, le=1000)] = 10
     max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
     cpu: int = 512
     memory: int = 1024
     spot: bool = True
+    on_demand_base: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    backlog_per_worker: Annotated[int, msgspec.Meta(ge=1)] = 5_000
+    idle_minutes: Annotated[int, msgspec.Meta(ge=1, le=60)] = 10
+    function_memory: Annotated[int, msgspec.Meta(ge=256, le=10_240)] = 1024
+    function_timeout: Annotated[int, msgspec.Meta(ge=30, le=900)] = 60
+    function_batch: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    janitor_minutes: Annotated[int, msgspec.Meta(ge=1, le=60)] = 5
+    alarm_email: Annotated[str, msgspec.Meta(pattern=r"^$|^[^@\s]+@[^@\s]+$")] = ""
+    schedule: Annotated[str, msgspec.Meta(pattern=r"^$|^(rate|cron)\(.+\)$")] = ""
+    seeds_key: str = ""
+    archive_days: Annotated[int, msgspec.Meta(ge=0)] = 0
+    log_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365] = 30
     retain_data: bool = True
+    athena: bool = False
+    budget: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     image: str = ""
+
+    @property
+    def on_fargate(self) -> bool:
+        return self.fetchers != "lambda"
+
+    @property
+    def on_lambda(self) -> bool:
+        return self.fetchers != "fargate"
+
+    @property
+    def visibility(self) -> int:
+        """Seconds of the lease."""
+        return self.lease or (VISIBILITY_PER_TIMEOUT * self.function_timeout if self.on_lambda else DEFAULT_LEASE)
 
 
 _OWN_NAME = re.compile(r"[A-Za-z]+")
@@ -63,6 +114,7 @@ def stack_config(context: Mapping[str, Any]) -> StackConfig:
         name = path.rstrip("`")
         raise ConfigError(f"-c {name}={given[name]}: {text[0].lower()}{text[1:]}") from None
     _check_size(config)
+    _check_together(config)
     return config
 
 
@@ -73,3 +125,20 @@ def _check_size(config: StackConfig) -> None:
     if config.memory not in sizes:
         choice = ", ".join(map(str, sizes)) if len(sizes) < 8 else f"{sizes[0]} to {sizes[-1]} in steps of 1024"
         raise ConfigError(f"-c memory={config.memory}: with cpu={config.cpu} Fargate has {choice} MiB")
+
+
+def _check_together(config: StackConfig) -> None:
+    """What makes sense alone and not beside another setting."""
+    if 0 < config.lease < SHORTEST_LEASE:
+        raise ConfigError(f"-c lease={config.lease}: give at least {SHORTEST_LEASE} seconds")
+    if config.on_lambda and config.visibility < VISIBILITY_PER_TIMEOUT * config.function_timeout:
+        raise ConfigError(
+            f"-c lease={config.lease}: with functions it must be at least {VISIBILITY_PER_TIMEOUT} times "
+            f"functionTimeout, {VISIBILITY_PER_TIMEOUT * config.function_timeout} seconds"
+        )
+    if config.on_lambda and config.max_workers < 2:
+        raise ConfigError("-c maxWorkers=1: an event source of Lambda runs at least 2 invocations at a time")
+    if bool(config.schedule) != bool(config.seeds_key):
+        raise ConfigError("-c schedule and -c seedsKey go together: when to begin, and the object that lists the URLs")
+    if config.budget and not config.alarm_email:
+        raise ConfigError("-c budget needs -c alarmEmail: whom to warn")

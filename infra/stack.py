@@ -27,7 +27,7 @@ class CrawlerStack(Stack):
             # Without the rule the template asks for no parameter; `cdk deploy` itself checks that the account is ready.
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
-        frontier = Frontier(self, "Frontier", lease=config.lease, max_receive_count=config.max_receive_count)
+        frontier = Frontier(self, "Frontier", lease=config.visibility, max_receive_count=config.max_receive_count)
         visited = Visited(self, "Visited", retain=config.retain_data)
         archive = Archive(self, "Archive", retain=config.retain_data)
         network = Network(self, "Network")
@@ -48,7 +48,7 @@ class CrawlerStack(Stack):
             "VisitedTable": visited.table.table_name,
             "ControlTable": visited.control.table_name,
             "ArchiveBucket": archive.bucket.bucket_name,
-            "Lease": str(config.lease),
+            "Lease": str(config.visibility),
             "Dashboard": dashboard.dashboard.dashboard_name,
             "Cluster": fetchers.cluster.cluster_name,
             "Service": fetchers.service.service_name,

@@ -1,0 +1,1 @@
+"""What a worker counts, and how it is told to whoever watches."""
