@@ -7,12 +7,13 @@ PIP    := -q --disable-pip-version-check --no-input
 
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-.PHONY: help demo test check synth bench chaos hostile fuzz setup clean
+.PHONY: help demo test e2e check synth bench chaos hostile fuzz setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up, crawl a small site served on loopback, show the result"
 	@echo "make test    set up what the tests need and run them all"
+	@echo "make e2e     the long runs: the deployed stack crawled to its end, each kind of fetcher"
 	@echo "make check   format, lint and types"
 	@echo "make synth   synthesize the AWS stack into cdk.out/ (no account needed)"
 	@echo "make bench   CPU a page beside a naive loop; AWS requests a page"
@@ -52,7 +53,10 @@ demo: $(VENV)/.base
 	@$(BIN)/python -m crawler.entrypoints.demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
+
+e2e: setup
+	$(BIN)/python -m pytest -m long
 
 check: $(VENV)/.all
 	$(BIN)/ruff format --check .
