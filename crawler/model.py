@@ -293,7 +293,7 @@ class HostState(msgspec.Struct, frozen=True, gc=False):
 
 class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A crawl on a state. `store` is where its archive lies, as given to `--store`; `amended_at` is when its settings
-    were last replaced (0: never)."""
+    were last replaced (0: never). While it is `paused` no page of it is handed out."""
 
     id: str
     started_at: float
@@ -302,6 +302,7 @@ class CrawlRecord(msgspec.Struct, frozen=True, kw_only=True):
     completed_at: float | None = None
     updated_at: float = 0.0
     amended_at: float = 0.0
+    paused: bool = False
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
