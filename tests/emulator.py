@@ -6,8 +6,10 @@ need one of their own. The emulator is ministack, from the file that CRAWLER_EMU
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -15,9 +17,11 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +33,7 @@ from botocore.session import Session
 
 ROOT = Path(__file__).parents[1]
 REGION = "us-east-1"
+ACCOUNT = "000000000000"
 START_SECONDS = 30.0
 STACK_SECONDS = 60.0
 
@@ -64,15 +69,18 @@ class Emulator:
             config=Config(retries={"total_max_attempts": 2}),
         )
 
-    def deploy(self, template: Template, stack_name: str) -> dict[str, str]:
+    def deploy(self, template: Template, stack_name: str, *, assembly: Path | None = None) -> dict[str, str]:
         """Create the stack, or update it when it exists, and return its outputs.
 
-        What the emulator has no notion of is left out first: see `unsupported`.
+        What the emulator has no notion of is left out first: see `unsupported`. With the `assembly` that the template
+        is from, functions get their code from it, and the libraries of this environment. Without, they do nothing.
         """
+        assert assembly or not of_type(template, "AWS::Lambda::EventSourceMapping"), "would eat the frontier's messages"
         cloudformation = self.client("cloudformation")
-        resources = template["Resources"]
-        left_out = unsupported(template)
-        fitting = {**template, "Resources": {name: resources[name] for name in resources if name not in left_out}}
+        fitting = without(template, unsupported(template))
+        if assembly:
+            self._upload(assembly)
+            fitting = with_libraries(fitting)
         arguments = {
             "StackName": stack_name,
             "TemplateBody": json.dumps(fitting),
@@ -87,6 +95,22 @@ class Emulator:
         self._wait(stack_name, expected)
         outputs = cloudformation.describe_stacks(StackName=stack_name)["Stacks"][0].get("Outputs", [])
         return {output["OutputKey"]: output["OutputValue"] for output in outputs}
+
+    def _upload(self, assembly: Path) -> None:
+        """Put what the assembly's functions are made of where the template looks for it, as `cdk deploy` does.
+
+        Only the package itself: the libraries beside it are built for another processor.
+        """
+        s3 = self.client("s3")
+        (manifest,) = assembly.glob("*.assets.json")
+        for asset in json.loads(manifest.read_text())["files"].values():
+            folder = assembly / asset["source"]["path"]
+            if asset["source"]["packaging"] != "zip" or not (folder / "crawler").is_dir():
+                continue
+            (place,) = asset["destinations"].values()
+            bucket = place["bucketName"].replace("${AWS::AccountId}", ACCOUNT).replace("${AWS::Region}", REGION)
+            s3.create_bucket(Bucket=bucket)
+            s3.put_object(Bucket=bucket, Key=place["objectKey"], Body=zipped(folder, "crawler"))
 
     def delete(self, stack_name: str) -> None:
         """Delete the stack and wait until it is gone; resources that it retains stay."""
@@ -117,14 +141,70 @@ class Emulator:
             raise AssertionError(f"stack {stack} is {status}, not {expected}: {reasons}")
 
 
+REFUSED = frozenset(
+    {
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        "AWS::Athena::NamedQuery",
+        "AWS::Budgets::Budget",
+        "AWS::Logs::QueryDefinition",
+    }
+)
+"""Types of resources that the emulator's CloudFormation does not know."""
+
+
 def unsupported(template: Template) -> set[str]:
-    """Logical ids of the resources that the emulator refuses: Application Auto Scaling and alarms on metric math."""
+    """Logical ids of the resources that the emulator refuses: those types, and alarms on metric math."""
     return {
         name
         for name, resource in template["Resources"].items()
-        if resource["Type"].startswith("AWS::ApplicationAutoScaling::")
+        if resource["Type"] in REFUSED
         or (resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in resource["Properties"])
     }
+
+
+def without(template: Template, left_out: set[str]) -> Template:
+    """A copy that lacks these resources; what refers to one of them gets its logical id as a word instead."""
+
+    def reduced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [reduced(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if value.get("Ref") in left_out:
+            return value["Ref"]
+        if "Fn::GetAtt" in value and value["Fn::GetAtt"][0] in left_out:
+            return value["Fn::GetAtt"][0]
+        return {key: reduced(item) for key, item in value.items()}
+
+    kept: Template = reduced({**template, "Resources": _except(template["Resources"], left_out)})
+    for resource in kept["Resources"].values():
+        if "DependsOn" in resource:
+            resource["DependsOn"] = [name for name in resource["DependsOn"] if name not in left_out]
+    return kept
+
+
+def _except(resources: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: resource for name, resource in resources.items() if name not in names}
+
+
+def with_libraries(template: Template) -> Template:
+    """A copy whose functions find the libraries of the environment that runs the tests."""
+    changed = copy.deepcopy(template)
+    for function in of_type(changed, "AWS::Lambda::Function").values():
+        variables = function.setdefault("Environment", {}).setdefault("Variables", {})
+        variables["PYTHONPATH"] = sysconfig.get_path("purelib")
+    return changed
+
+
+def zipped(folder: Path, package: str) -> bytes:
+    """The Python files and the data of a package in a folder."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for file in sorted((folder / package).rglob("*")):
+            if file.is_file() and file.suffix != ".pyc":
+                archive.write(file, file.relative_to(folder))
+    return buffer.getvalue()
 
 
 @contextmanager
