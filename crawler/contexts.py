@@ -28,6 +28,7 @@ from crawler.settle import Ledgers
 from crawler.sitemap import MAX_SIZE
 from crawler.sitemaps import PARSE_TIMEOUT, Sitemaps
 from crawler.state.port import CrawlState
+from crawler.telemetry.counters import Counters
 from crawler.visit import Visitor, pause_until
 
 log = logging.getLogger(__name__)
@@ -60,9 +61,17 @@ class Context:
 class Contexts:
     """The contexts of a worker, by crawl."""
 
-    def __init__(self, state: CrawlState, store: str, worker: str, parser: Parser, stopping: asyncio.Event) -> None:
+    def __init__(
+        self,
+        state: CrawlState,
+        store: str,
+        worker: str,
+        parser: Parser,
+        counters: Counters,
+        stopping: asyncio.Event,
+    ) -> None:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
-        self._hosts, self._flights = Hosts(state), Flights(state)
+        self._counters, self.hosts, self._flights = counters, Hosts(state), Flights(state)
         # A child of their own: a large sitemap keeps no page waiting. There is none until the first sitemap.
         self._lists = Parser(PARSE_TIMEOUT, MAX_SIZE)
         self._extractors: dict[str, Extractor] = {}
@@ -177,12 +186,13 @@ class Contexts:
             discoverer,
             self._parser,
             extractor,
-            self._hosts,
+            self.hosts,
             self._flights,
             chains,
             revisits,
             Sitemaps(self._state, record, fetcher, self._lists, self._flights, pause),
             pause,
+            self._counters.answered,
         )
         if old is not None:
             ledgers = old.ledgers

@@ -31,12 +31,13 @@ REFUSALS = (429, 503)
 
 class _Host(msgspec.Struct, gc=False):
     """response: seconds, recent; seen: answers it is made of. told: the health that was told last, and when (Unix
-    seconds)."""
+    seconds). held_until: until when this process has held it, or seen it given up (Unix seconds)."""
 
     response: float = 0.0
     seen: int = 0
     told: Health | None = None
     told_at: float = 0.0
+    held_until: float = 0.0
 
 
 class Hosts:
@@ -53,6 +54,10 @@ class Hosts:
         if len(self._hosts) > REMEMBERED:
             self._hosts.popitem(last=False)
         return AtHost(self._state, host, lease)
+
+    def held(self, since: float) -> int:
+        """How many of them this process has seen held, parked or given up at some time since then (Unix seconds)."""
+        return sum(host.held_until > since for host in self._hosts.values())
 
 
 class AtHost:
@@ -80,7 +85,7 @@ class AtHost:
         wait = retry.retry_after(response.header(b"retry-after"), response.header(b"date"), now)
         why = Why.BACKOFF if wait is None else Why.RETRY_AFTER
         until = now + (retry.backoff(str(response.status), known.refusals, jitter=0.0) if wait is None else wait)
-        await self._state.hold(self._lease.gate, until=until, why=why)
+        await self._hold(until, why)
         await self._tell(health.troubled(known, self._lease.interval))
         return until
 
@@ -114,11 +119,16 @@ class AtHost:
         now = time.time()
         known = health.failed(self._known, self._name, error, now)
         if known.down_until <= now and (wait := health.parked(known)):
-            await self._state.hold(self._lease.gate, until=now + wait, why=Why.BACKOFF)
+            await self._hold(now + wait, Why.BACKOFF)
         return known
+
+    async def _hold(self, until: float, why: Why) -> None:
+        self._host.held_until = max(self._host.held_until, until)
+        await self._state.hold(self._lease.gate, until=until, why=why)
 
     async def _tell(self, known: Health) -> None:
         if known == self._known:
             return
         self._host.told, self._host.told_at = known, time.time()
+        self._host.held_until = max(self._host.held_until, known.down_until)
         await self._state.diagnose(self._lease.gate, known)

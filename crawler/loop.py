@@ -27,6 +27,7 @@ from crawler.parser import Parser
 from crawler.patience import patiently, say
 from crawler.settle import Settler
 from crawler.state.port import CrawlState
+from crawler.telemetry.counters import Counters
 from crawler.visit import Visit
 
 log = logging.getLogger(__name__)
@@ -95,14 +96,26 @@ class Worker:
         self._finished: deque[float] = deque()
         self._ask_at = 0.0
         self._parser = Parser()
-        self._contexts = Contexts(state, store, name, self._parser, self._stopping)
-        self._settler = Settler(state, self._contexts.ledgers, lambda: not self._tasks, self._settled)
+        self.counters = Counters()
+        self._contexts = Contexts(state, store, name, self._parser, self.counters, self._stopping)
+        self._settler = Settler(
+            state, self._contexts.ledgers, lambda: not self._tasks, self._settled, self.counters.discovered
+        )
 
     def stop(self) -> None:
         """First call: stop claiming and drain. Second call: give everything back and leave at once."""
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+
+    @property
+    def in_flight(self) -> int:
+        """Pages held now."""
+        return len(self._held)
+
+    def hosts_held(self, since: float) -> int:
+        """Hosts that this worker saw slowed down at some time since then (Unix seconds)."""
+        return self._contexts.hosts.held(since)
 
     async def run(self) -> Exit:
         """Work until complete or stopped. The caller closes the state."""
@@ -243,8 +256,10 @@ class Worker:
             # A lost lease is left to its visit: settling it will say LOST, and change nothing.
             held.expires_at = now + held.span if answer is Settled.SETTLED else math.inf
 
-    def _settled(self, lease: Lease, verdict: Verdict, _: Settled) -> None:
+    def _settled(self, lease: Lease, verdict: Verdict, answer: Settled) -> None:
         self._held.pop(lease.token, None)
+        if answer is Settled.SETTLED:
+            self.counters.settled(verdict)
         if verdict.ending in FINISHED:
             now = time.monotonic()
             self._finished.append(now)
@@ -298,7 +313,9 @@ class Worker:
             async with asyncio.timeout(GIVE_BACK):
                 # The settler may have added links of theirs, and rows that go with those were perhaps not written.
                 ends = [(lease, defer(time.time(), again=True)) for lease in leases]
-                await patiently(lambda: self._state.settle(ends))
+                answers = await patiently(lambda: self._state.settle(ends))
+            for (lease, verdict), answer in zip(ends, answers, strict=True):
+                self._settled(lease, verdict, answer)
         except TimeoutError:
             log.warning("%d pages stay leased until their leases expire: the state does not answer", len(leases))
 

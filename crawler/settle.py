@@ -96,8 +96,10 @@ class Settler:
         ledgers: Callable[[str], Ledgers],
         idle: Callable[[], bool],
         on_settled: Callable[[Lease, Verdict, Settled], None],
+        on_discovered: Callable[[str], None],
     ) -> None:
-        self._state, self._ledgers, self._idle, self._on_settled = state, ledgers, idle, on_settled
+        self._state, self._ledgers, self._idle = state, ledgers, idle
+        self._on_settled, self._on_discovered = on_settled, on_discovered
         self._queue: asyncio.Queue[Visit | Listed | Read | None] = asyncio.Queue()
         self._open: dict[str, Ledgers] = {}
         self._bytes = 0
@@ -256,6 +258,8 @@ class Settler:
                 if answer is Added.KNOWN or page.parent is None:
                     continue
                 new[page.parent.digest].add(page.digest)
+                if answer is Added.NEW:
+                    self._on_discovered(page.skip)
                 if page.skip:
                     ledgers.archive.row(skipped_row(ledgers.crawl, page, ledgers.discoverer.keys))
                     ledgers.skipped = True

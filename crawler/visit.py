@@ -86,7 +86,8 @@ class _Hop(msgspec.Struct, frozen=True, gc=False):
 
 
 class Visitor:
-    """Takes leases of one crawl to their verdicts. `pause(until)` waits and says False when the worker is stopping."""
+    """Takes leases of one crawl to their verdicts. `pause(until)` waits and says False when the worker is stopping;
+    `on_answer` is told of each answer to a page's request."""
 
     def __init__(
         self,
@@ -104,12 +105,13 @@ class Visitor:
         revisits: Revisits | None,
         sitemaps: Sitemaps,
         pause: Callable[[float], Awaitable[bool]],
+        on_answer: Callable[[Response], None],
     ) -> None:
         self._state, self._crawl, self._settings = state, crawl, settings
         self._fetcher, self._robots, self._discoverer, self._parser = fetcher, robots, discoverer, parser
         self._extractor = extractor
         self._hosts, self._flights, self._chains = hosts, flights, chains
-        self._revisits, self.sitemaps, self._pause = revisits, sitemaps, pause
+        self._revisits, self.sitemaps, self._pause, self._on_answer = revisits, sitemaps, pause, on_answer
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._cap = settings.in_flight_per_host if settings.rate else 0
 
@@ -203,6 +205,7 @@ class Visitor:
                     response = await self._fetcher.get(
                         hop.url, (*chain.headers(hop.url), *hop.conditions), room=chain.room
                     )
+            self._on_answer(response)
             await self._chains.read(chain, response)
             return response
 
