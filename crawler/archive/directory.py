@@ -117,6 +117,9 @@ class DirectoryStore:
                 raise StoreError(f"cannot read {candidate}: {error.strerror or error}") from None
         raise StoreError(f"{path} is gone")
 
+    async def publish(self, folder: str) -> None:
+        """Whoever queries a folder names the file."""
+
     async def drop(self, folder: str) -> None:
         await asyncio.to_thread(self._drop, self.path / folder)
 

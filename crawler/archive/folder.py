@@ -4,8 +4,10 @@
     crawls/YYYY/MM/DD/<crawl>/pages/<worker>-<n>.ndjson.gz
     crawls/YYYY/MM/DD/<crawl>.parquet
     crawls/YYYY/MM/DD/<crawl>.validators
+    tables/pages/day=YYYY-MM-DD/<crawl>.parquet
 
 A segment is a pair of files of one name: records, and the rows written in the same time.
+The file below `tables` is a copy, in a bucket only, for query engines.
 """
 
 from __future__ import annotations
@@ -22,9 +24,17 @@ PAGES: Final = "pages"
 OPEN: Final = ".open"
 """What the name of a file ends with while its worker may still write to it."""
 
-BESIDE: Final = (".parquet", ".validators")
+PARQUET: Final = ".parquet"
+
+BESIDE: Final = (PARQUET, ".validators")
 """What follows a crawl's name in the files beside its folder. Another crawl's name may begin with that name and a
 dot."""
+
+TABLE: Final = "tables/pages"
+"""A table of all crawls for query engines such as Athena: a folder a day, partitioned as Hive does it.
+
+They read whatever lies below a table's folder as rows. Below the crawls' own folders lie records, too.
+"""
 
 _SUFFIX = {WARC: ".warc.gz", PAGES: ".ndjson.gz"}
 
@@ -36,12 +46,19 @@ def crawl_folder(crawl: CrawlRecord) -> str:
 
 def parquet_name(crawl: CrawlRecord) -> str:
     """The merged file of a crawl."""
-    return crawl_folder(crawl) + ".parquet"
+    return crawl_folder(crawl) + PARQUET
 
 
 def validators_name(crawl: CrawlRecord) -> str:
     """What a later crawl that revisits this one asks by."""
     return crawl_folder(crawl) + ".validators"
+
+
+def table_name(folder: str) -> str:
+    """A crawl's file of the table, by the crawl's folder. Query engines ignore names with `_` or `.` in front."""
+    _, year, month, day, crawl = folder.split("/")
+    visible = "%5F" + crawl[1:] if crawl.startswith("_") else crawl
+    return f"{TABLE}/day={year}-{month}-{day}/{visible}{PARQUET}"
 
 
 def segment_name(worker: str, number: int) -> str:

@@ -47,7 +47,10 @@ class MergeResult(msgspec.Struct, frozen=True):
 
 async def merge(store: Store, crawl: CrawlRecord) -> MergeResult:
     """Write `<crawl>.parquet`; it replaces an earlier one at once. May be repeated, and run beside live workers,
-    whose durable rows it includes. Errors: StoreUnavailable."""
+    whose durable rows it includes. Errors: StoreUnavailable.
+
+    If the process dies before the file is published, query engines see the earlier one: repeat.
+    """
     folder, name = crawl_folder(crawl), parquet_name(crawl)
     await store.take_over(folder)
     files = await store.files(folder, PAGES)
@@ -57,6 +60,7 @@ async def merge(store: Store, crawl: CrawlRecord) -> MergeResult:
             await asyncio.to_thread(rows.take, file)
         async with store.replace(name) as path:
             written = await asyncio.to_thread(rows.write, path)
+        await store.publish(folder)
     path_there = f"{store.address.rstrip('/')}/{name}"
     return MergeResult(written, len(files), path_there, tuple(rows.faults), rows.unchanged)
 

@@ -11,7 +11,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,8 +20,9 @@ import aiohttp
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from crawler.archive.folder import BESIDE, PAGES, WARC, file_name
+from crawler.archive.folder import BESIDE, PAGES, PARQUET, WARC, file_name, table_name
 from crawler.archive.stores import Piece, ReadRange, Segment, Store, StoredFile
+from crawler.cost.usage import PROCESS
 from crawler.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -138,10 +139,21 @@ class S3Store:
 
             yield read
 
+    async def publish(self, folder: str) -> None:
+        """A copy inside the bucket; its bytes never come here."""
+        with self.unavailable():
+            async with self.client() as s3:
+                await s3.copy_object(
+                    Bucket=self.bucket,
+                    Key=self.key(table_name(folder)),
+                    CopySource={"Bucket": self.bucket, "Key": self.key(folder + PARQUET)},
+                )
+
     async def drop(self, folder: str) -> None:
         with self.unavailable():
             async with self.client() as s3:
-                beside: list[ObjectIdentifierTypeDef] = [{"Key": self.key(folder + suffix)} for suffix in BESIDE]
+                names = (*(folder + suffix for suffix in BESIDE), table_name(folder))
+                beside: list[ObjectIdentifierTypeDef] = [{"Key": self.key(name)} for name in names]
                 await s3.delete_objects(Bucket=self.bucket, Delete={"Objects": beside})
                 prefix = self.key(f"{folder}/")
                 async for page in s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
@@ -158,14 +170,18 @@ class S3Store:
     def key(self, name: str) -> str:
         return self._prefix + name
 
-    def client(self) -> AbstractAsyncContextManager[S3Client]:
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[S3Client]:
         config = AioConfig(
             connect_timeout=5,
             read_timeout=30,
             retries={"mode": "standard", "total_max_attempts": 3},
             s3={"addressing_style": "path"} if os.environ.get("AWS_ENDPOINT_URL") else None,
         )
-        return cast("AbstractAsyncContextManager[S3Client]", self._session.client("s3", config=config))
+        async with self._session.client("s3", config=config) as made:
+            client = cast("S3Client", made)
+            PROCESS.watch(client)
+            yield client
 
     @contextmanager
     def unavailable(self) -> Iterator[None]:

@@ -101,8 +101,16 @@ class Store(Protocol):
         """A local path to read `name` from, good inside the context; None when there is no such file."""
         ...
 
+    async def publish(self, folder: str) -> None:
+        """Put a crawl's merged file, which is there, into the table of query engines, over an earlier one.
+
+        Only in a bucket: a folder has no such table, and nothing to do.
+        """
+        ...
+
     async def drop(self, folder: str) -> None:
-        """Remove a crawl's folder, and the files beside it that carry its name. Nothing there: nothing to do."""
+        """Remove a crawl's folder, the files beside it that carry its name, and its file of the table. Nothing there:
+        nothing to do."""
         ...
 
 
