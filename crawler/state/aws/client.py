@@ -19,6 +19,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
 from botocore.parsers import ResponseParserError
 
+from crawler.cost.usage import PROCESS
 from crawler.errors import StateUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -103,8 +104,12 @@ class Aws:
             client = await self._stack.enter_async_context(self._session.client(service, config=config))
         except (BotoCoreError, ValueError) as error:
             raise _usage(error) from None
-        client.meta.events.register("before-send", self._count)
+        self._watch(client)
         return client
+
+    def _watch(self, client: Any) -> None:
+        client.meta.events.register("before-send", self._count)  # first, for it may refuse
+        PROCESS.watch(client)
 
     def _count(self, event_name: str, **_: object) -> None:
         if self._closed:  # the library would open connections anew, which nobody closes
@@ -142,7 +147,7 @@ class Aws:
                 client = await clients.enter_async_context(session)
             except (BotoCoreError, ValueError) as error:
                 raise _usage(error) from None
-            client.meta.events.register("before-send", self._count)
+            self._watch(client)
             found = (await self.ask(client.describe_stacks(StackName=stack), "Stacks"))["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in found[0].get("Outputs", [])}
 
