@@ -16,7 +16,7 @@ from crawler.telemetry.names import Fleet, Ledger, Watch
 from infra import reading
 from infra.alarms import DEAD_SHARE, ERROR_SHARE, OLDEST, Alarms
 from infra.frontier import Frontier
-from infra.metrics import MINUTE, CrawlerMetrics, math, messages, throttled
+from infra.metrics import MINUTE, CrawlerMetrics, math, messages, table_sums
 from infra.visited import Visited
 
 COLUMNS = 24
@@ -198,16 +198,11 @@ class Dashboard(Construct):
         self._row("\n".join(texts), graphs)
 
     def _table(self, visited: Visited) -> None:
-        consumed = [
-            table.metric(f"Consumed{kind}CapacityUnits", statistic="Sum", period=MINUTE, label=f"{name} {kind.lower()}")
-            for name, table in (("visited", visited.table), ("control", visited.control))
-            for kind in ("Read", "Write")
-        ]
         self._row(
             reading.TABLE,
             {
-                "Consumed units a minute": _lines(*consumed),
-                "Throttled reads and writes a minute": _lines(*throttled(visited, MINUTE).values()),
+                "Consumed units a minute": _lines(*table_sums(visited, "Consumed{}CapacityUnits")),
+                "Throttled reads and writes a minute": _lines(*table_sums(visited, "{}ThrottleEvents")),
                 "Requests refused for their rate": _lines(self._metrics.fleet(Fleet.THROTTLES, "refused, a minute")),
             },
         )

@@ -72,12 +72,10 @@ def messages(frontier: Frontier, state: str, label: str) -> cloudwatch.MathExpre
     return math(" + ".join(f"FILL({name}, 0)" for name in metrics), metrics, label)
 
 
-def throttled(visited: Visited, period: Duration) -> dict[str, cloudwatch.IMetric]:
-    """Reads and writes that the tables refused, by a name fit for metric math. Nothing is written while it is none."""
-    return {
-        f"{table_name}{kind.lower()}s": table.metric(
-            f"{kind}ThrottleEvents", statistic="Sum", period=period, label=f"{table_name} {kind.lower()}s"
-        )
-        for table_name, table in (("visited", visited.table), ("control", visited.control))
+def table_sums(visited: Visited, metric: str) -> list[cloudwatch.IMetric]:
+    """Sums a minute of both tables; `{}` in `metric` stands for Read and Write."""
+    return [
+        table.metric(metric.format(kind), statistic="Sum", period=MINUTE, label=f"{name} {kind.lower()}")
+        for name, table in (("visited", visited.table), ("control", visited.control))
         for kind in ("Read", "Write")
-    }
+    ]
