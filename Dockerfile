@@ -3,8 +3,8 @@
 
 FROM python:3.12-slim-bookworm AS build
 RUN python -m venv /opt/crawler
-COPY requirements/aws.lock /tmp/aws.lock
-RUN /opt/crawler/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/aws.lock
+COPY requirements/fetcher.lock /tmp/fetcher.lock
+RUN /opt/crawler/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/fetcher.lock
 COPY crawler /opt/crawler/lib/python3.12/site-packages/crawler
 RUN /opt/crawler/bin/python -m compileall -q /opt/crawler/lib
 

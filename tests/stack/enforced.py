@@ -1,0 +1,151 @@
+"""A stack in an emulator that enforces IAM, and processes that act in the roles of the stack.
+
+A proxy stands before the emulator: it says that requests came by TLS, which the policies of the stack ask for, and
+notes who asked for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import re
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from bench.counting_proxy import Call, CountingProxy
+from tests.command import clean_environment
+from tests.emulator import REGION, Emulator, Template, of_type, running
+
+LATER = 40.0
+"""Seconds within which a command has ended."""
+
+ALSO_ASKED_FOR = {
+    "sqs:SendMessage": ("sqs:SendMessageBatch",),
+    "sqs:DeleteMessage": ("sqs:DeleteMessageBatch",),
+    "sqs:ChangeMessageVisibility": ("sqs:ChangeMessageVisibilityBatch",),
+}
+"""The emulator wants these for a batch. AWS has no such actions: the ones on the left cover the batch there."""
+
+PARTIQL = {"Effect": "Allow", "Action": "dynamodb:BatchExecuteStatement", "Resource": "*"}
+"""The emulator knows no rights to PartiQL but this, for no table. Which statements were used on which table is compared
+with the policies afterwards."""
+
+_KEY = re.compile(r"Credential=([^/]+)/")
+
+
+class Answer(NamedTuple):
+    """How a command ended, and what it printed on both streams."""
+
+    code: int
+    output: str
+
+
+class Recorder(CountingProxy):
+    """Notes the calls of each access key."""
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(upstream)
+        self.by_key: dict[str, list[Call]] = {}
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        before = len(self.calls)
+        key = _KEY.search(request.headers.get("Authorization", ""))
+        answer = await super()._pass_on(request.clone(headers={**request.headers, "X-Forwarded-Proto": "https"}))
+        self.by_key.setdefault(key[1] if key else "", []).extend(self.calls[before : before + 1])
+        return answer
+
+
+class Enforced:
+    """A deployed stack; `outputs` by key."""
+
+    def __init__(self, emulator: Emulator, recorder: Recorder, stack: str, outputs: dict[str, str]) -> None:
+        self.emulator, self.stack, self.outputs = emulator, stack, outputs
+        self._recorder = recorder
+        self._keys: dict[str, str] = {}
+        self._names = {
+            resource["LogicalResourceId"]: resource["PhysicalResourceId"]
+            for resource in emulator.client("cloudformation").describe_stack_resources(StackName=stack)[
+                "StackResources"
+            ]
+        }
+
+    @property
+    def owner(self) -> dict[str, str]:
+        """The environment of whoever deployed the stack."""
+        return {**self.emulator.environment, "AWS_ENDPOINT_URL": self._recorder.endpoint}
+
+    def role(self, logical_id: str) -> dict[str, str]:
+        """The environment of a process in a role of the stack: what a task or a function finds there."""
+        arn = self.emulator.client("iam").get_role(RoleName=self._names[logical_id])["Role"]["Arn"]
+        given = self.emulator.client("sts").assume_role(RoleArn=arn, RoleSessionName="stack-test")["Credentials"]
+        self._keys[given["AccessKeyId"]] = logical_id
+        return {
+            "AWS_ENDPOINT_URL": self._recorder.endpoint,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": given["SessionToken"],
+        }
+
+    def calls(self, logical_id: str) -> Iterable[Call]:
+        """What has been asked for in a role of the stack."""
+        for key, calls in self._recorder.by_key.items():
+            if self._keys.get(key) == logical_id:
+                yield from calls
+
+    async def run(self, *arguments: str, env: dict[str, str]) -> Answer:
+        """Run Python with these arguments to its end."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            env=clean_environment({**env, "CRAWLER_STATE": f"aws://{self.stack}"}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        talking = asyncio.create_task(process.communicate())
+        await asyncio.wait({talking}, timeout=LATER)
+        if not talking.done():
+            process.kill()
+        output, _ = await talking
+        assert process.returncode is not None
+        return Answer(process.returncode, output.decode())
+
+
+@asynccontextmanager
+async def enforced(folder: Path, template: Template, stack: str = "Enforced") -> AsyncIterator[Enforced]:
+    """Deploy a template with its own policies and let them count."""
+    with running(folder, AUTH="true") as emulator:
+        outputs = emulator.deploy(for_the_emulator(template), stack)
+        recorder = Recorder(emulator.endpoint)
+        async with recorder:
+            yield Enforced(emulator, recorder, stack, outputs)
+
+
+def for_the_emulator(template: Template) -> Template:
+    """The template with the batch actions of the emulator, and roles that the test may take on.
+
+    Nothing else of a policy changes: what a role may do, and to what, is as synthesized.
+    """
+    changed = copy.deepcopy(template)
+    for role in of_type(changed, "AWS::IAM::Role").values():
+        everybody = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+        role["AssumeRolePolicyDocument"]["Statement"].append(everybody)
+    for policy in of_type(changed, "AWS::IAM::Policy").values():
+        statements = policy["PolicyDocument"]["Statement"]
+        if any("PartiQL" in action for statement in statements for action in listed(statement["Action"])):
+            statements.append(copy.deepcopy(PARTIQL))
+        for statement in statements:
+            actions = listed(statement["Action"])
+            statement["Action"] = actions + [more for action in actions for more in ALSO_ASKED_FOR.get(action, ())]
+    return changed
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
