@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import click
@@ -135,6 +136,15 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
     help="Requests in flight (default: the crawl's, else 64).",
 )
 @options.option("--name", metavar="NAME", help="This worker's name, unique in the fleet (default: made up).")
+@options.option(
+    "--metrics", type=click.Choice(["emf"]), help="Print metrics once a minute, in the format that CloudWatch reads."
+)
+@options.option(
+    "--heartbeat",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Touch this file every few seconds; one older than a minute is the sign of a process that hangs.",
+)
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends.")
 @options.common
 def work(**given: Any) -> None:
@@ -150,6 +160,8 @@ def work(**given: Any) -> None:
             name=given["name"],
             concurrency=given["concurrency"],
             until_complete=given["until_complete"],
+            metrics=given["metrics"] is not None,
+            heartbeat=given["heartbeat"],
             supervised=given["supervised"],
         ),
         given,

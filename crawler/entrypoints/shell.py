@@ -8,6 +8,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from crawler.telemetry.log_lines import Discreet, Sparing, discreet
+
 T = TypeVar("T")
 
 STOPPED = 130
@@ -26,7 +28,15 @@ def run(work: Coroutine[Any, Any, T], given: dict[str, Any]) -> T:
     level = (
         logging.ERROR if given["quiet"] else [logging.WARNING, logging.INFO, logging.DEBUG][min(given["verbose"], 2)]
     )
-    logging.basicConfig(stream=sys.stderr, level=level, format="crawler: %(message)s", force=True)
+    handler, sparing = logging.StreamHandler(sys.stderr), Sparing()
+    handler.setFormatter(Discreet("crawler: %(message)s"))
+    if level > logging.DEBUG:
+        handler.addFilter(sparing)
+    logging.basicConfig(handlers=[handler], level=level, force=True)
     for noisy in ("botocore", "aiobotocore", "asyncio"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
-    return asyncio.run(work)
+    try:
+        return asyncio.run(work)
+    finally:
+        for line in sparing.rest():
+            sys.stderr.write(f"crawler: {discreet(line)}\n")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from crawler.archive.stores import open_store
 from crawler.entrypoints.identity import on_stop_signals, tune_memory, worker_name
@@ -14,6 +15,9 @@ from crawler.errors import UsageError
 from crawler.extractor import check_function
 from crawler.loop import Exit, Worker
 from crawler.state.open import open_state
+from crawler.telemetry.heartbeat import beating
+from crawler.telemetry.report import Report, reported
+from crawler.telemetry.stdout import Lines
 
 
 async def work(
@@ -24,6 +28,8 @@ async def work(
     name: str | None,
     concurrency: int | None,
     until_complete: bool,
+    metrics: bool,
+    heartbeat: Path | None,
     supervised: bool,
 ) -> Exit:
     """Open state and store, work until stopped or complete, close. `supervised`: stop when standard input ends, so
@@ -47,8 +53,9 @@ async def work(
         )
         if supervised:
             _on_end_of_input(worker.stop)
-        with on_stop_signals(worker.stop):
-            return await worker.run()
+        async with beating(heartbeat):
+            with on_stop_signals(worker.stop):
+                return await (reported(worker, Report(worker, address, name), Lines()) if metrics else worker.run())
     finally:
         await state.close()
 

@@ -69,10 +69,10 @@ class Counters:
         if reason == ROBOTS:
             self._blocked += 1
 
-    def take(self) -> dict[Fleet, Value]:
+    def take(self) -> dict[str, Value]:
         """What was counted since the last call. Pages are always in it, else what is zero is left out."""
         answers = self._answers
-        counted: dict[Fleet, Value] = {
+        counted: dict[str, Value] = {
             Fleet.ANSWERED_2XX: answers[2],
             Fleet.ANSWERED_3XX: answers[3],
             Fleet.ANSWERED_4XX: answers[4],
@@ -85,7 +85,7 @@ class Counters:
             Fleet.BYTES: self._bytes,
             Fleet.DISCOVERED: self._discovered,
         }
-        taken: dict[Fleet, Value] = {Fleet.PAGES: self._finished}
+        taken: dict[str, Value] = {Fleet.PAGES: self._finished}
         taken.update({name: count for name, count in counted.items() if count})
         latencies = {LATENCIES[step]: count for step, count in enumerate(self._latencies) if count}
         if latencies:

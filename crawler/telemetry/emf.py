@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ class Distribution(msgspec.Struct, frozen=True, rename="pascal", gc=False):
             values[-1],
             values[0],
             sum(occurred.values()),
-            sum(value * count for value, count in occurred.items()),
+            round(sum(value * count for value, count in occurred.items()), 3),
         )
 
 
@@ -57,7 +57,7 @@ def line(stack: str, metrics: Mapping[str, Value], *, at: float, crawl: str = ""
             "_aws": {
                 "Timestamp": int(at * 1000),
                 "CloudWatchMetrics": [
-                    {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": _defined(list(metrics))}
+                    {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": _defined(metrics)}
                 ],
             },
             **dimensions,
@@ -68,5 +68,5 @@ def line(stack: str, metrics: Mapping[str, Value], *, at: float, crawl: str = ""
     )
 
 
-def _defined(names: Sequence[str]) -> list[dict[str, str]]:
+def _defined(names: Iterable[str]) -> list[dict[str, str]]:
     return [{"Name": name, "Unit": UNITS.get(name, "Count")} for name in names]
