@@ -6,12 +6,14 @@ A query reads all lines of its time range, at half a cent a GB. No line names a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from aws_cdk import Aws
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-EVERYWHERE: Mapping[str, str] = {
+QUERIES: Mapping[str, str] = {
     "Complaints by text": """
         filter not ispresent(event)
         | pattern @message
@@ -71,10 +73,6 @@ EVERYWHERE: Mapping[str, str] = {
             by bin(1h) as time
         | sort time desc
     """,
-}
-"""By what they are called; all of them make sense over tasks and functions alike."""
-
-FUNCTIONS: Mapping[str, str] = {
     # What Lambda itself writes of a call, kept only when it went wrong.
     "Functions cut off": r"""
         filter type like /^platform\./
@@ -83,20 +81,19 @@ FUNCTIONS: Mapping[str, str] = {
         | limit 200
     """,
 }
+"""By what they are called."""
 
 
 class Queries(Construct):
     """The queries, in a folder named after the stack."""
 
-    def __init__(
-        self, scope: Construct, name: str, *, stack_name: str, log_groups: Sequence[logs.ILogGroup], functions: bool
-    ) -> None:
+    def __init__(self, scope: Construct, name: str, *, log_groups: Sequence[logs.ILogGroup]) -> None:
         super().__init__(scope, name)
-        for title, text in {**EVERYWHERE, **(FUNCTIONS if functions else {})}.items():
+        for title, text in QUERIES.items():
             logs.CfnQueryDefinition(
                 self,
-                "".join(word.capitalize() for word in title.replace(",", " ").replace(":", " ").split()),
-                name=f"{stack_name}/{title}",
+                "".join(re.findall(r"\w+", title.title())),
+                name=f"{Aws.STACK_NAME}/{title}",
                 query_string="\n".join(line.strip() for line in text.strip().splitlines()),
                 log_group_names=[group.log_group_name for group in log_groups],
             )
