@@ -89,6 +89,7 @@ class Meter:
     def __init__(self) -> None:
         self._requests: Counter[str] = Counter()
         self._units: Counter[str] = Counter()
+        self._taken = Usage()
 
     def watch(self, client: Any) -> None:
         """Count each request of a client from now on."""
@@ -101,6 +102,16 @@ class Meter:
     def used(self) -> Usage:
         """All since the process began: take two and subtract."""
         return Usage(dict(self._requests), dict(self._units))
+
+    def take(self, more: Usage) -> Usage:
+        """What was used and not taken before, and `more`, which the taker is about to use."""
+        taken = self.used() + more
+        used, self._taken = taken - self._taken, taken
+        return used
+
+    def give_back(self, used: Usage) -> None:
+        """It can be taken again."""
+        self._taken -= used
 
     def _sending(self, event_name: str, request: Any, **_: object) -> None:
         name = event_name.removeprefix("before-send.")

@@ -20,6 +20,7 @@ import msgspec
 from crawler.config import CrawlSettings
 from crawler.errors import StateMismatch, StateMissing, StateUnavailable
 from crawler.model import (
+    FINISHED,
     Added,
     Beat,
     Counts,
@@ -36,6 +37,7 @@ from crawler.model import (
 )
 from crawler.state.aws import address as addresses
 from crawler.state.aws import table
+from crawler.state.aws.accounts import NOBODY, Account, Accounts
 from crawler.state.aws.adding import Adding
 from crawler.state.aws.backlog import Backlog
 from crawler.state.aws.claiming import Claiming
@@ -51,6 +53,7 @@ from crawler.state.aws.intake import Intake
 from crawler.state.aws.lanes import Lanes
 from crawler.state.aws.limits import Limits
 from crawler.state.aws.pacing import host, pace
+from crawler.state.aws.parking import Parking
 from crawler.state.aws.placing import Placing
 from crawler.state.aws.putaside import PutAside
 from crawler.state.aws.queue import Depth, Queues
@@ -88,6 +91,7 @@ class AwsState:
         lanes = Lanes(queues, lambda: self._fleet.size)
         self._visited = visited = Visited(aws, names.table)
         self._crawls = crawls = Crawls(aws, names.control, clock)
+        self._accounts = Accounts(aws, names.control, lambda crawl: crawls.seen(crawl) is not None, clock)
         self._gates = gates = Gates(aws, names.control, queues.lease, clock)
         self._quotas = quotas = Quotas(aws, names.control, crawls, held, clock)
         self._facts = Facts(aws, names.control, clock)
@@ -96,10 +100,11 @@ class AwsState:
         lines = Backlog(aws, names.control, clock)
         placing = Placing(queues, gates, limits, lines, clock)
         self._adding = adding = Adding(visited, crawls, scope, queues, lanes, placing, held, clock)
-        feeding = Feeding(queues, lines, placing, gates, crawls, quotas, limits, adding, clock)
+        self._parking = parking = Parking(queues, lines, crawls, clock)
+        feeding = Feeding(queues, lines, placing, parking, gates, crawls, quotas, limits, adding, clock)
         seeds = Seeds(crawls, adding, clock)
         intake = Intake(aws, visited, crawls, gates, adding, seeds, held, quotas, clock)
-        aside = PutAside(queues, placing, clock)
+        aside = PutAside(queues, placing, parking, crawls, clock)
         self._claiming = Claiming(queues, lanes, intake, crawls, gates, held, limits, placing, feeding, aside, clock)
         self._settling = settling = Settling(queues, lanes, visited, crawls, held, quotas, clock)
         requeue = Requeue(visited, adding)
@@ -167,16 +172,27 @@ class AwsState:
             return settings
         return msgspec.structs.replace(settings, lease=float(self._queues.lease))
 
+    async def pause(self, crawl: str) -> bool:
+        """Workers follow within five seconds; turns that they have taken by then start up to twelve seconds later."""
+        return await self._crawls.pause(crawl, True)
+
+    async def resume(self, crawl: str) -> bool:
+        return await self._parking.resume(crawl)
+
     # ---------------------------------------------------------------- visited set and frontier
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
+        self._accounts.worked(crawl)
         return await self._adding.add(crawl, pages)
 
     async def claim(self, limit: int, crawl: str | None = None) -> list[Lease]:
         return await self._claiming.claim(limit, crawl)
 
     async def settle(self, endings: Sequence[tuple[Lease, Verdict]]) -> list[Settled]:
-        return await self._settling.settle(endings)
+        answers = await self._settling.settle(endings)
+        for (lease, verdict), answer in zip(endings, answers, strict=True):
+            self._accounts.worked(lease.crawl, answer is Settled.SETTLED and verdict.ending in FINISHED)
+        return answers
 
     async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
         return await self._settling.extend(leases)
@@ -215,9 +231,10 @@ class AwsState:
 
     async def beat(self, beat: Beat) -> None:
         await self._fleet.beat(beat)
+        await self._accounts.beat(last=not beat.at)
 
-    async def workers(self) -> list[Beat]:
-        return await self._fleet.workers()
+    async def workers(self, within: float = 60.0) -> list[Beat]:
+        return await self._fleet.workers(within)
 
     async def release(self, worker: str) -> int:  # noqa: ARG002 - the port's signature
         """0: whose messages are in flight only SQS knows, and it does not tell. They expire."""
@@ -226,8 +243,8 @@ class AwsState:
     async def counts(self, crawl: str) -> Counts:
         """Sums of the counters, exact once the crawl is complete.
 
-        While a page has not ended there is a message, its own or the one that feeds its backlog: without any, the
-        counters are off, and the caller had better ask `complete`.
+        While a page has not ended there is a message, its own or the one that feeds its backlog, unless the crawl is
+        paused: without any, the counters are off, and the caller had better ask `complete`.
         """
         seen = await self._crawls.paid(crawl)
         ended = Counts(
@@ -243,11 +260,13 @@ class AwsState:
         if seen.record.completed_at is not None:
             return ended
         depth = await self._queues.depth(DEPTH_FRESH) if seen.outstanding > 0 else Depth()
-        outstanding = max(seen.outstanding, 0) if depth.total else 0
+        outstanding = max(seen.outstanding, 0) if depth.total or seen.record.paused else 0
         leased = min(depth.in_flight, outstanding)
         return msgspec.structs.replace(ended, pending=outstanding - leased, leased=leased, exact=False)
 
     async def complete(self, crawl: str) -> bool:
+        self._accounts.worked(crawl)
+        await self._accounts.beat()
         return await self._completion.complete(crawl)
 
     async def ledger(self, crawl: str, phase: Phase | None = None) -> AsyncIterator[PageState]:
@@ -283,13 +302,24 @@ class AwsState:
         return await self._repair.revive(crawl, pages)
 
     async def sweep(self, crawl: str) -> int:
+        self._accounts.worked(crawl)
         return await self._repair.sweep(crawl)
+
+    async def drain_dead_letters(self) -> int:
+        return await self._dead_letters.drain()
 
     async def purge(self, crawl: str) -> None:
         await self._repair.purge(crawl)
+        await self._accounts.drop(crawl)
+
+    async def accounts(self, crawl: str) -> tuple[Account, Account]:
+        """What the fleet has used of AWS for a crawl at least, and what it used for none: idle workers."""
+        account, idle = await self._accounts.read([crawl, NOBODY])
+        return account, idle
 
     async def close(self) -> None:
         await self._claiming.close()
+        await self._accounts.close()
         await self._aws.close()
 
 
