@@ -4,6 +4,7 @@
     crawls/YYYY/MM/DD/<crawl>/pages/<worker>-<n>.ndjson.gz
     crawls/YYYY/MM/DD/<crawl>.parquet
     crawls/YYYY/MM/DD/<crawl>.validators
+    crawls/YYYY/MM/DD/<crawl>.summary.json, .summary.txt
     tables/pages/day=YYYY-MM-DD/<crawl>.parquet
 
 A segment is a pair of files of one name: records, and the rows written in the same time.
@@ -26,7 +27,10 @@ OPEN: Final = ".open"
 
 PARQUET: Final = ".parquet"
 
-BESIDE: Final = (PARQUET, ".validators")
+SUMMARY: Final = ".summary.json"
+SUMMARY_TEXT: Final = ".summary.txt"
+
+BESIDE: Final = (PARQUET, ".validators", SUMMARY, SUMMARY_TEXT)
 """What follows a crawl's name in the files beside its folder. Another crawl's name may begin with that name and a
 dot."""
 
@@ -52,6 +56,16 @@ def parquet_name(crawl: CrawlRecord) -> str:
 def validators_name(crawl: CrawlRecord) -> str:
     """What a later crawl that revisits this one asks by."""
     return crawl_folder(crawl) + ".validators"
+
+
+def summary_name(crawl: CrawlRecord) -> str:
+    """The totals of a complete crawl, for programs."""
+    return crawl_folder(crawl) + SUMMARY
+
+
+def summary_text_name(crawl: CrawlRecord) -> str:
+    """The totals of a complete crawl, for people."""
+    return crawl_folder(crawl) + SUMMARY_TEXT
 
 
 def table_name(folder: str) -> str:
