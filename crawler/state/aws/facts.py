@@ -134,8 +134,8 @@ class Fleet:
             self._counted_at = now
             self.size = max(1, len(await self.workers()))
 
-    async def workers(self) -> list[Beat]:
-        """Latest signs of life of the last minute, this process's own to the moment."""
+    async def workers(self, within: float = ALIVE) -> list[Beat]:
+        """Latest signs of life of so many seconds, LISTED at most, this process's own to the moment."""
         index = (await self._aws.items([(self._table, WORKERS)])).get((self._table, WORKERS), {})
         names: list[str] = index.get("workers", {}).get("SS", [])
         items = await self._aws.items([(self._table, _worker(name)) for name in names])
@@ -145,7 +145,7 @@ class Fleet:
         if silent:
             await self._list("DELETE", silent)
         beats |= {name: beat for name, beat in self._latest.items() if beat.at >= beats.get(name, beat).at}
-        return sorted((beat for beat in beats.values() if beat.at > now - ALIVE), key=lambda beat: beat.worker)
+        return sorted((beat for beat in beats.values() if beat.at > now - within), key=lambda beat: beat.worker)
 
     async def _list(self, change: str, names: list[str]) -> None:
         await self._ask(
