@@ -7,16 +7,28 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from crawler.archive.folder import TABLE
+
+CRAWLS = "crawls/*"
+TABLES = f"{TABLE}/*"
+"""The keys of what crawls leave behind, and of the tables made of it."""
+
 
 class Archive(Construct):
-    """A closed bucket.
+    """A closed bucket. `days`: the age at which files expire; 0 = never.
 
     Not versioned: a file is written once under a key of its own, and a worker that repeats an upload after a crash
-    writes the same bytes, which versions would only store and bill twice. No worker may delete.
+    writes the same bytes, which versions would only store and bill twice. Nobody in the stack may delete.
     """
 
-    def __init__(self, scope: Construct, name: str, *, retain: bool) -> None:
+    def __init__(self, scope: Construct, name: str, *, retain: bool, days: int) -> None:
         super().__init__(scope, name)
+        # Parts of an upload that nobody finished: no listing shows them, and every bill counts them.
+        rules = [
+            s3.LifecycleRule(id="abort-unfinished-uploads", abort_incomplete_multipart_upload_after=Duration.days(3))
+        ]
+        if days:
+            rules.append(s3.LifecycleRule(id="expire", expiration=Duration.days(days)))
         self.bucket = s3.Bucket(
             self,
             "Bucket",
@@ -25,20 +37,26 @@ class Archive(Construct):
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             versioned=False,
-            lifecycle_rules=[
-                # Parts of an upload that nobody finished: no listing shows them, and every bill counts them.
-                s3.LifecycleRule(
-                    id="abort-unfinished-uploads", abort_incomplete_multipart_upload_after=Duration.days(3)
-                )
-            ],
+            lifecycle_rules=rules,
             removal_policy=RemovalPolicy.RETAIN if retain else RemovalPolicy.DESTROY,
         )
 
     def grant_work(self, worker: iam.IGrantable) -> None:
-        """List, read and write objects."""
+        """List all objects; read and write those of crawls."""
         iam.Grant.add_to_principal(grantee=worker, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
+        self._grant(worker, CRAWLS, "GetObject", "PutObject")
+
+    def grant_publish(self, janitor: iam.IGrantable) -> None:
+        """Copy merged files into the table that query engines read."""
+        self._grant(janitor, TABLES, "PutObject")
+
+    def grant_read(self, reader: iam.IGrantable, key: str) -> None:
+        """Read this one object."""
+        self._grant(reader, key, "GetObject")
+
+    def _grant(self, grantee: iam.IGrantable, keys: str, *actions: str) -> None:
         iam.Grant.add_to_principal(
-            grantee=worker,
-            actions=["s3:GetObject", "s3:PutObject"],
-            resource_arns=[self.bucket.arn_for_objects("*")],
+            grantee=grantee,
+            actions=[f"s3:{action}" for action in actions],
+            resource_arns=[self.bucket.arn_for_objects(keys)],
         )

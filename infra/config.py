@@ -23,7 +23,9 @@ SHORTEST_LEASE = 30
 """Seconds."""
 
 VISIBILITY_PER_TIMEOUT = 6
-"""A message must stay invisible for at least so many times the function's timeout."""
+BATCHING_WINDOW = 5
+"""Seconds that Lambda waits for a batch to fill, when it may hold more than ten messages. A message must stay invisible
+for at least so long and six times the function's timeout, which is what Lambda recommends."""
 
 
 class ConfigError(Exception):
@@ -34,11 +36,12 @@ class StackConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     """The context's own names are the camelCase forms.
 
     fetchers: what fetches: Fargate tasks, Lambda functions on the queues, or both at once.
-    lease: seconds a worker may hold a URL; the queues' visibility timeout. 0 = 120, or six times `function_timeout`
-        where functions fetch, which is the least that Lambda recommends there.
+    lease: seconds a worker may hold a URL; the queues' visibility timeout. 0 = 120, or where functions fetch the least
+        that Lambda recommends: six times `function_timeout`, and the time that a batch takes to fill.
     max_receive_count: deliveries before a message is taken for a killer of workers and becomes a dead letter. Not the
         retries of a page: those are counted by failures, in the message.
-    max_workers: most Fargate tasks at a time, and most invocations at a time of each lane's event source.
+    max_workers: most Fargate tasks at a time, and most calls at a time of the function by each of the lanes High and
+        Normal; Low may have a quarter of that.
     cpu, memory: one Fargate worker's, in Fargate's units (1024 = one vCPU) and MiB.
     spot: run workers on Fargate Spot, at about a third of the price, stopped with two minutes' notice.
     on_demand_base: that many of the workers are on demand before the first is on Spot.
@@ -93,7 +96,12 @@ class StackConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     @property
     def visibility(self) -> int:
         """Seconds of the lease."""
-        return self.lease or (VISIBILITY_PER_TIMEOUT * self.function_timeout if self.on_lambda else DEFAULT_LEASE)
+        return self.lease or (self.shortest_for_functions if self.on_lambda else DEFAULT_LEASE)
+
+    @property
+    def shortest_for_functions(self) -> int:
+        """Seconds: the shortest lease where functions fetch."""
+        return VISIBILITY_PER_TIMEOUT * self.function_timeout + BATCHING_WINDOW
 
 
 _OWN_NAME = re.compile(r"[A-Za-z]+")
@@ -131,14 +139,16 @@ def _check_together(config: StackConfig) -> None:
     """What makes sense alone and not beside another setting."""
     if 0 < config.lease < SHORTEST_LEASE:
         raise ConfigError(f"-c lease={config.lease}: give at least {SHORTEST_LEASE} seconds")
-    if config.on_lambda and config.visibility < VISIBILITY_PER_TIMEOUT * config.function_timeout:
+    if config.on_lambda and config.visibility < config.shortest_for_functions:
         raise ConfigError(
-            f"-c lease={config.lease}: with functions it must be at least {VISIBILITY_PER_TIMEOUT} times "
-            f"functionTimeout, {VISIBILITY_PER_TIMEOUT * config.function_timeout} seconds"
+            f"-c lease={config.lease}: with functions it must be at least {config.shortest_for_functions} seconds: "
+            f"{VISIBILITY_PER_TIMEOUT} times functionTimeout, and {BATCHING_WINDOW} for a batch to fill"
         )
     if config.on_lambda and config.max_workers < 2:
         raise ConfigError("-c maxWorkers=1: an event source of Lambda runs at least 2 invocations at a time")
     if bool(config.schedule) != bool(config.seeds_key):
         raise ConfigError("-c schedule and -c seedsKey go together: when to begin, and the object that lists the URLs")
+    if config.on_demand_base > config.max_workers:
+        raise ConfigError(f"-c onDemandBase={config.on_demand_base}: there are at most {config.max_workers} workers")
     if config.budget and not config.alarm_email:
         raise ConfigError("-c budget needs -c alarmEmail: whom to warn")

@@ -9,14 +9,9 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.fetchers import Fetchers
+from infra.config import StackConfig
+from infra.fargate import Fargate
 from infra.frontier import Frontier
-
-BACKLOG_PER_WORKER = 5_000
-"""Messages that must wait for each worker before there is one more: about a minute's work."""
-
-IDLE_MINUTES = 10
-"""How long the frontier must be empty, delayed and leased messages included, before the last worker stops."""
 
 _MINUTE = Duration.minutes(1)
 
@@ -29,17 +24,17 @@ class Scaling(Construct):
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, fetchers: Fetchers, frontier: Frontier, max_workers: int
+        self, scope: Construct, name: str, *, config: StackConfig, fargate: Fargate, frontier: Frontier
     ) -> None:
         super().__init__(scope, name)
         self._target = autoscaling.ScalableTarget(
             self,
             "Target",
             service_namespace=autoscaling.ServiceNamespace.ECS,
-            resource_id=f"service/{fetchers.cluster.cluster_name}/{fetchers.service.service_name}",
+            resource_id=f"service/{fargate.cluster.cluster_name}/{fargate.service.service_name}",
             scalable_dimension="ecs:service:DesiredCount",
             min_capacity=0,
-            max_capacity=max_workers,
+            max_capacity=config.max_workers,
             role=iam.Role.from_role_arn(
                 self,
                 "Role",
@@ -48,7 +43,7 @@ class Scaling(Construct):
             ),
         )
         grow = self._step("Grow")
-        for workers, above in (steps := backlog_steps(max_workers)):
+        for workers, above in (steps := backlog_steps(config.max_workers, config.backlog_per_worker)):
             following = next((bound for _, bound in steps if bound > above), None)
             # Bounds are distances from the alarm's threshold, which is the first step's.
             grow.add_adjustment(
@@ -75,7 +70,7 @@ class Scaling(Construct):
             metric=_total(frontier, ["Visible", "NotVisible", "Delayed"]),
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
             threshold=0,
-            evaluation_periods=IDLE_MINUTES,
+            evaluation_periods=config.idle_minutes,
         ).add_alarm_action(actions.ApplicationScalingAction(stop))
 
     def _step(self, name: str) -> autoscaling.StepScalingAction:
@@ -88,12 +83,12 @@ class Scaling(Construct):
         )
 
 
-def backlog_steps(max_workers: int) -> list[tuple[int, int]]:
+def backlog_steps(max_workers: int, backlog_per_worker: int) -> list[tuple[int, int]]:
     """(workers, messages from which on there are so many): 1, 2, 4, 8 … up to `max_workers`."""
     counts = [1]
     while counts[-1] < max_workers:
         counts.append(min(counts[-1] * 2, max_workers))
-    return [(count, 1 if count == 1 else count * BACKLOG_PER_WORKER) for count in counts]
+    return [(count, 1 if count == 1 else count * backlog_per_worker) for count in counts]
 
 
 def _total(frontier: Frontier, states: list[str]) -> cloudwatch.MathExpression:

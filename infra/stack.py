@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import Aws, CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.archive import Archive
+from infra.alarms import Alarms
+from infra.archive import CRAWLS, TABLES, Archive
+from infra.athena import Athena
+from infra.budget import TAG, Budget
 from infra.config import StackConfig
 from infra.dashboard import Dashboard
-from infra.fetchers import Fetchers
+from infra.fargate import Fargate
 from infra.frontier import Frontier
+from infra.functions import FetcherFunction
+from infra.janitor import Janitor
+from infra.metrics import CrawlerMetrics
+from infra.nag import acknowledge
 from infra.network import Network
+from infra.queries import Queries
 from infra.scaling import Scaling
+from infra.schedule import Schedule
 from infra.visited import Visited
 
 
@@ -23,35 +32,118 @@ class CrawlerStack(Stack):
         super().__init__(
             scope,
             config.stack_name,
-            description="A crawl pipeline: frontier, visited set, archive, fetchers, dashboard",
+            description="A crawl pipeline: frontier, visited set, archive, fetchers, janitor, dashboard, alarms",
             # Without the rule the template asks for no parameter; `cdk deploy` itself checks that the account is ready.
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
+            tags={TAG: config.stack_name},
         )
-        frontier = Frontier(self, "Frontier", lease=config.visibility, max_receive_count=config.max_receive_count)
-        visited = Visited(self, "Visited", retain=config.retain_data)
-        archive = Archive(self, "Archive", retain=config.retain_data)
-        network = Network(self, "Network")
-        fetchers = Fetchers(self, "Fetchers", config=config, network=network)
-        Scaling(self, "Scaling", fetchers=fetchers, frontier=frontier, max_workers=config.max_workers)
-        dashboard = Dashboard(self, "Watch", frontier=frontier, visited=visited, fetchers=fetchers)
+        self.config = config
+        self.frontier = Frontier(self, "Frontier", lease=config.visibility, max_receive_count=config.max_receive_count)
+        self.visited = Visited(self, "Visited", retain=config.retain_data)
+        self.archive = Archive(self, "Archive", retain=config.retain_data, days=config.archive_days)
+        self.network = Network(self, "Network") if config.on_fargate else None
+        self.fargate = Fargate(self, "Fetchers", config=config, network=self.network) if self.network else None
+        self.fetcher = (
+            FetcherFunction(self, "Fetcher", config=config, frontier=self.frontier) if config.on_lambda else None
+        )
+        self.janitor = Janitor(self, "Janitor", config=config, fargate=self.fargate)
+        self.schedule = Schedule(self, "Schedule", config=config) if config.schedule else None
+        self.athena = Athena(self, "Athena", archive=self.archive) if config.athena else None
+        if config.budget:
+            Budget(self, "Budget", dollars=config.budget, email=config.alarm_email, stack_name=config.stack_name)
+        if self.fargate:
+            Scaling(self, "Scaling", config=config, fargate=self.fargate, frontier=self.frontier)
+        self._grant()
+        self._watch()
+        self._acknowledge()
 
-        frontier.grant_work(fetchers.role)
-        visited.grant_work(fetchers.role)
-        archive.grant_work(fetchers.role)
+    def _grant(self) -> None:
+        """Who may do what: everything that any role of the stack may do, but for writing to its own log."""
+        for role in (*self._fetcher_roles, self.janitor.role):
+            self._grant_outputs(role)
+            self.frontier.grant_work(role)
+            self.visited.grant_work(role)
+            self.archive.grant_work(role)
+        self.archive.grant_publish(self.janitor.role)
+        self.frontier.grant_dead_letters(self.janitor.role)
+        self.janitor.grant_tell()
+        if self.fargate:
+            self.janitor.grant_stop(self.fargate)
+        if self.schedule:
+            self._grant_outputs(self.schedule.role)
+            self.frontier.grant_send(self.schedule.role)
+            self.visited.grant_add(self.schedule.role)
+            self.archive.grant_read(self.schedule.role, self.config.seeds_key)
+
+    @property
+    def _fetcher_roles(self) -> list[iam.IRole]:
+        return [fetchers.role for fetchers in (self.fargate, self.fetcher) if fetchers]
+
+    def _grant_outputs(self, reader: iam.IGrantable) -> None:
+        """Find the parts of this stack."""
         iam.Grant.add_to_principal(
-            grantee=fetchers.role, actions=["cloudformation:DescribeStacks"], resource_arns=[self.stack_id]
+            grantee=reader, actions=["cloudformation:DescribeStacks"], resource_arns=[self.stack_id]
         )
 
+    def _watch(self) -> None:
+        metrics = CrawlerMetrics(Aws.STACK_NAME, self.config.janitor_minutes)
+        function = self.fetcher.function if self.fetcher else None
+        logs = [part.log for part in (self.fargate, self.fetcher, self.janitor, self.schedule) if part]
+        alarms = Alarms(
+            self,
+            "Alarms",
+            metrics=metrics,
+            frontier=self.frontier,
+            function=function,
+            janitor=self.janitor.function,
+            email=self.config.alarm_email,
+        )
+        dashboard = Dashboard(
+            self,
+            "Watch",
+            metrics=metrics,
+            frontier=self.frontier,
+            visited=self.visited,
+            service=self.fargate.service if self.fargate else None,
+            function=function,
+            janitor=self.janitor.function,
+            log_groups=logs,
+            alarms=alarms,
+        )
+        Queries(self, "Queries", log_groups=logs)
+        self._outputs(alarms, dashboard)
+
+    def _outputs(self, alarms: Alarms, dashboard: Dashboard) -> None:
+        """Names, by which commands and people find the parts."""
         outputs = {
-            **{f"Frontier{lane}": queue.queue_name for lane, queue in frontier.lanes.items()},
-            "DeadLetters": frontier.dead_letters.queue_name,
-            "VisitedTable": visited.table.table_name,
-            "ControlTable": visited.control.table_name,
-            "ArchiveBucket": archive.bucket.bucket_name,
-            "Lease": str(config.visibility),
+            **{f"Frontier{lane}": queue.queue_name for lane, queue in self.frontier.lanes.items()},
+            "DeadLetters": self.frontier.dead_letters.queue_name,
+            "VisitedTable": self.visited.table.table_name,
+            "ControlTable": self.visited.control.table_name,
+            "ArchiveBucket": self.archive.bucket.bucket_name,
+            "Lease": str(self.config.visibility),
             "Dashboard": dashboard.dashboard.dashboard_name,
-            "Cluster": fetchers.cluster.cluster_name,
-            "Service": fetchers.service.service_name,
+            "AlarmTopic": alarms.topic.topic_name,
+            "JanitorFunction": self.janitor.function.function_name,
         }
+        if self.fargate:
+            outputs["Cluster"] = self.fargate.cluster.cluster_name
+            outputs["Service"] = self.fargate.service.service_name
+        if self.fetcher:
+            outputs["FetcherFunction"] = self.fetcher.function.function_name
+        if self.schedule:
+            outputs["ScheduleFunction"] = self.schedule.function.function_name
+        if self.athena:
+            outputs["Database"] = self.athena.database.ref
+            outputs["Workgroup"] = self.athena.workgroup.name
         for key, value in outputs.items():
             CfnOutput(self, key, value=value).override_logical_id(key)
+
+    def _acknowledge(self) -> None:
+        acknowledge(
+            archive=self.archive,
+            prefixes={**dict.fromkeys(self._fetcher_roles, [CRAWLS]), self.janitor.role: [CRAWLS, TABLES]},
+            functions=[function for function in (self.fetcher, self.janitor, self.schedule) if function],
+            fargate=self.fargate,
+            network=self.network,
+        )

@@ -37,17 +37,18 @@ class Visited(Construct):
             removal_policy=RemovalPolicy.RETAIN if retain else RemovalPolicy.DESTROY,
         )
 
+    def grant_add(self, seeder: iam.IGrantable) -> None:
+        """Read items of both tables in batches; write them singly and by PartiQL."""
+        self._grant(seeder, "BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem")
+
     def grant_work(self, worker: iam.IGrantable) -> None:
-        """Read items of both tables in batches or all of them; write them singly and by PartiQL."""
+        """The same, and read all items."""
+        self.grant_add(worker)
+        self._grant(worker, "Scan")
+
+    def _grant(self, grantee: iam.IGrantable, *actions: str) -> None:
         iam.Grant.add_to_principal(
-            grantee=worker,
-            actions=[
-                "dynamodb:BatchGetItem",
-                "dynamodb:PartiQLInsert",
-                "dynamodb:PartiQLUpdate",
-                "dynamodb:PutItem",
-                "dynamodb:Scan",
-                "dynamodb:UpdateItem",
-            ],
+            grantee=grantee,
+            actions=[f"dynamodb:{action}" for action in actions],
             resource_arns=[self.table.table_arn, self.control.table_arn],
         )
