@@ -197,7 +197,7 @@ async def test_another_program_s_database_is_left_alone(tmp_path: Path, setup: s
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [database.SCHEMA_VERSION - 1, database.SCHEMA_VERSION + 1])
+@pytest.mark.parametrize("version", [database.OLDEST_VERSION - 1, database.SCHEMA_VERSION + 1])
 async def test_another_version_of_the_schema_is_left_alone(tmp_path: Path, version: int) -> None:
     path = tmp_path / "state.sqlite"
     await (await made(path)).close()

@@ -76,6 +76,20 @@ class CrawlState(Protocol):
         """
         ...
 
+    async def pause(self, crawl: str) -> bool:
+        """Hand out no page of a crawl until `resume`; False: it is paused already, or complete, and nothing changed.
+
+        It keeps all that it has. Live leases go on, are extended and settled, and pages are added as ever. Claims obey
+        at once, or where records are remembered within seconds; other crawls' cost no more, however much waits here.
+        Durable when this returns. A crawl that becomes complete is paused no longer. Unknown crawl: UsageError.
+        """
+        ...
+
+    async def resume(self, crawl: str) -> bool:
+        """End a crawl's pause; False: it was not paused. What waits is claimable again, if not at once, then within a
+        minute. Unknown crawl: UsageError."""
+        ...
+
     # ---------------------------------------------------------------- visited set and frontier
 
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
@@ -183,8 +197,9 @@ class CrawlState(Protocol):
         """A worker's sign of life, every few seconds. `at` = 0 says goodbye: it is no longer among `workers`."""
         ...
 
-    async def workers(self) -> list[Beat]:
-        """Latest beat of each worker that gave one within the last minute."""
+    async def workers(self, within: float = 60.0) -> list[Beat]:
+        """Latest beat of each worker that gave one within so many seconds, an hour at most, and has not said goodbye
+        since: one whose beat is older than a minute fell silent."""
         ...
 
     async def release(self, worker: str) -> int:
@@ -233,6 +248,13 @@ class CrawlState(Protocol):
 
         It should always answer 0: such a page is the trace of a crash that nothing else has mended yet. A backend in
         which record and queue are one can show nothing else.
+        """
+        ...
+
+    async def drain_dead_letters(self) -> int:
+        """End the pages that the queue itself gave up, since their workers died each time, as dead; answers how many.
+
+        A backend whose pages come back without end has none: the loop gives those up.
         """
         ...
 

@@ -29,6 +29,8 @@ def calls(state: CrawlState, lease: Lease) -> Mapping[str, Call]:
         "create": lambda: state.create(CrawlRecord(id="another", started_at=1.0, settings=CrawlSettings())),
         "crawls": lambda: state.crawls(),
         "amend": lambda: state.amend(CRAWL, CrawlSettings(rate=3.0)),
+        "pause": lambda: state.pause(CRAWL),
+        "resume": lambda: state.resume(CRAWL),
         "add": lambda: state.add(CRAWL, pages(30, "b.example")),
         "claim": lambda: state.claim(10),
         "extend": lambda: state.extend([lease]),
@@ -50,6 +52,7 @@ def calls(state: CrawlState, lease: Lease) -> Mapping[str, Call]:
         "ledger": ledger,
         "revive": lambda: state.revive(CRAWL, [(page().digest, 0.0)]),
         "sweep": lambda: state.sweep(CRAWL),
+        "drain_dead_letters": lambda: state.drain_dead_letters(),
         "purge": lambda: state.purge(CRAWL),
         "close": lambda: state.close(),
     }

@@ -1,4 +1,5 @@
-"""The backlog of a host: pages that have no turn for long, packed into items of the control table.
+"""The backlog of a host: pages that have no turn for long, packed into items of the control table. What is parked of a
+paused crawl lies in backlogs, too.
 
 A message can be delayed for a quarter of an hour at most, so a page that waited a day on a queue would be sent again
 a hundred times. Only the pages of the next minutes are on a queue; those behind them lie here.
@@ -23,9 +24,9 @@ from typing import Any
 import msgspec
 
 from crawler.errors import StateUnavailable
-from crawler.state.aws.chunk import pack, unpack
+from crawler.state.aws.chunk import Entry, pack, unpack
 from crawler.state.aws.client import Aws, Refused
-from crawler.state.aws.records import Item, Message, n, number, s, text
+from crawler.state.aws.records import Item, n, number, s, text
 
 FRESH = 5.0
 """Seconds for which a line is used as last seen where it is only a hint."""
@@ -120,7 +121,7 @@ class Backlog:
                 return start, had
         raise StateUnavailable(f"too many workers want turns of {name}")
 
-    async def append(self, name: str, chunks: Sequence[Sequence[Message]]) -> Line:
+    async def append(self, name: str, chunks: Sequence[Sequence[Entry]]) -> Line:
         """Put chunks of pages behind the others; answers the line with them.
 
         If the process dies here, some are behind the tail: whoever writes next moves it past them, or a sweep does.
@@ -142,7 +143,7 @@ class Backlog:
                 return line
         raise StateUnavailable(f"too many workers write to {name}")
 
-    async def _put(self, name: str, numbers: Sequence[int], chunks: Sequence[Sequence[Message]]) -> list[bool]:
+    async def _put(self, name: str, numbers: Sequence[int], chunks: Sequence[Sequence[Entry]]) -> list[bool]:
         """Write chunks; False for one whose number was taken."""
         statements = [
             {"Statement": self._insert, "Parameters": [s(_chunk(name, at)), {"B": pack(pages)}, n(len(pages))]}
@@ -150,11 +151,11 @@ class Backlog:
         ]
         return [not error for error in await self._aws.statements(statements)]
 
-    async def chunks(self, name: str, first: int, most: int) -> list[list[Message]]:
+    async def chunks(self, name: str, first: int, most: int) -> list[list[Entry]]:
         """The pages of at most so many chunks from a number on, up to the first number without one."""
         keys = [(self._table, _chunk(name, at)) for at in range(first, first + most)]
         items = await self._aws.items(keys)
-        found: list[list[Message]] = []
+        found: list[list[Entry]] = []
         for key in keys:
             if key not in items:
                 break
@@ -178,7 +179,8 @@ class Backlog:
         there is to be none, it has new chunks."""
         condition, compared = "feeder = :was", {":was": s(was.feeder)}
         if not line.feeder:
-            condition, compared = f"{condition} AND tail = :seen", {**compared, ":seen": n(line.tail)}
+            condition += " AND tail = :seen" if line.tail else " AND (attribute_not_exists(tail) OR tail = :seen)"
+            compared[":seen"] = n(line.tail)
         changes = {"head": n(line.head), "booked": n(line.booked), "feeder": s(line.feeder), "due": n(line.due)}
         done, _ = await self._write(name, changes, condition, compared)
         return done

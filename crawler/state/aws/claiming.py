@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,6 +44,9 @@ NEAR_LIMIT = 5
 
 OUTAGE = 10
 """Seconds for which pages are put aside when their records cannot be read."""
+
+PARKING = 2.0
+"""Seconds for which a claim goes on that finds only pages of paused crawls: others may lie behind them."""
 
 LONGEST_REST = 2.0
 """Seconds a claim rests at most after claims that found only closed gates."""
@@ -112,6 +116,14 @@ class Claiming:
         if self._closed:
             # Only closed hosts last time: the same again at once would send them round and round.
             await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
+        ends = time.monotonic() + PARKING
+        while True:
+            leases, parked = await self._round(limit, crawl)
+            if leases or not parked or time.monotonic() >= ends:
+                return leases
+
+    async def _round(self, limit: int, crawl: str | None) -> tuple[list[Lease], bool]:
+        """Leases from what one receive brings; whether there were pages of paused crawls."""
         received = await self._lanes.receive(limit, 0 if self._closed else self._room.pause())
         pages = self._without_feeds(received)
         waiting = self._room.due()
@@ -128,8 +140,9 @@ class Claiming:
             raise
         finally:
             await self._aside.put(aside, drop)
-        self._closed = min(self._closed + 1, 10) if aside and not leases else 0
-        return leases
+        parked = [entry for entry in aside if self._crawls.paused(entry.page.crawl)]
+        self._closed = min(self._closed + 1, 10) if len(aside) > len(parked) and not leases else 0
+        return leases, bool(parked)
 
     def _without_feeds(self, received: Sequence[Received]) -> list[Received]:
         """The messages that are no feeders; what feeders ask for is done beside the claim."""
@@ -157,10 +170,12 @@ class Claiming:
         room = limit
         for job in live:
             ended = self._limits.limit(job.page, now)
-            if crawl not in (None, job.page.crawl):
-                aside.append(_aside(job, now + ELSEWHERE))
-            elif not self._crawls.runs(job.page.crawl, job.page.run):
+            if not self._crawls.runs(job.page.crawl, job.page.run):
                 drop.append(job.received.receipt)
+            elif self._crawls.paused(job.page.crawl):
+                aside.append(_aside(job))
+            elif crawl not in (None, job.page.crawl):
+                aside.append(_aside(job, now + ELSEWHERE))
             elif room < 1:
                 self._room.keep(job)
             elif ended:

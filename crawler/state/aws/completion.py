@@ -71,6 +71,8 @@ class Completion:
         seen = await self._crawls.paid(crawl)
         if seen.record.completed_at is not None:
             return True
+        if seen.record.paused and seen.outstanding > 0:
+            return False  # nothing is to be mended: empty queues are what a pause looks like
         watch = self._watch(crawl, seen)
         empty = (await self._queues.depth()).total == 0
         now = self._clock()
@@ -85,7 +87,7 @@ class Completion:
             if await self._dead_letters.try_to_drain():
                 return False  # a page that kills its workers was what was missing; whoever asks next counts it
         sweeping = watch.empty_since is not None and now - max(watch.empty_since, watch.still_since) >= self.sweep_after
-        return await self._decide(seen, sweeping)
+        return await self._decide(seen, sweeping and not seen.record.paused)
 
     def _watch(self, crawl: str, seen: Crawl) -> Watch:
         """What is known of a crawl, begun anew whenever a counter has moved."""

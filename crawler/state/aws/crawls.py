@@ -93,6 +93,8 @@ class Crawls:
             "started_at": n(micros(wanted.started_at)),
             "updated_at": n(micros(wanted.updated_at or wanted.started_at)),
         } | {name: n(0) for name in COUNTERS}
+        if wanted.paused:
+            item["paused"] = {"BOOL": True}
         try:
             await self._aws.ask(
                 self._aws.dynamodb.put_item(
@@ -119,6 +121,21 @@ class Crawls:
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
         values = {":s": s(msgspec.json.encode(settings).decode()), ":now": n(micros(self._clock()))}
         await self._update(crawl, "SET settings = :s, amended_at = :now", values)
+
+    async def pause(self, crawl: str, paused: bool) -> bool:
+        """Pause a crawl that is not complete, or end its pause; whether that changed anything. Raises UsageError."""
+        change, condition = "REMOVE paused", "attribute_exists(paused)"
+        values = {":now": n(micros(self._clock()))}
+        if paused:
+            change, condition = ", paused = :yes", "attribute_not_exists(paused) AND attribute_not_exists(completed_at)"
+            values[":yes"] = {"BOOL": True}
+        try:
+            await self._update(crawl, f"SET updated_at = :now {change}", values, condition=condition)
+        except Refused as error:
+            if error.code == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
 
     async def purge(self, crawl: str) -> str:
         """Mark a crawl as purged, or its mark as younger; answers its run, "" for an unknown crawl.
@@ -196,10 +213,15 @@ class Crawls:
         seen = self._seen.get(crawl)
         return seen is not None and seen.run == run
 
-    def stale(self, crawl: str) -> bool:
+    def paused(self, crawl: str) -> bool:
+        """Whether the crawl was paused when it was last seen."""
+        seen = self._seen.get(crawl)
+        return seen is not None and seen.record.paused
+
+    def stale(self, crawl: str, fresh: float = FRESH) -> bool:
         """Whether the crawl should be read before its settings and counters are used."""
         seen = self._seen.get(crawl)
-        return seen is None or not 0 <= self._clock() - seen.seen_at < FRESH
+        return seen is None or not 0 <= self._clock() - seen.seen_at < fresh
 
     def note(self, item: Item) -> Crawl | None:
         """Remember a crawl's item as read; None for one that was purged."""
@@ -257,7 +279,7 @@ class Crawls:
         try:
             await self._update(
                 was.record.id,
-                f"SET completed_at = :now, updated_at = :now, {setting}",
+                f"SET completed_at = :now, updated_at = :now, {setting} REMOVE paused",
                 values,
                 names={f"#n{i}": name for i, name in enumerate(exact)} | {f"#{name}": name for name in COUNTERS},
                 condition=unchanged,
@@ -334,6 +356,7 @@ def _crawl(item: Item, now: float) -> Crawl:
         completed_at=number(item, "completed_at") / 1_000_000 if "completed_at" in item else None,
         updated_at=number(item, "updated_at") / 1_000_000,
         amended_at=number(item, "amended_at") / 1_000_000,
+        paused="paused" in item,
     )
     counters = {name: number(item, name) for name in (*COUNTERS, "hosts")}
     skips, deaths = (_by_reason(item, ended) for ended in BY_REASON)

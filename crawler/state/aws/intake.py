@@ -25,6 +25,9 @@ from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.table import Record, Visited, record
 from crawler.state.aws.ticket import Ticket
 
+CRAWL_FRESH = 5.0
+"""Seconds for which a claim believes that a crawl is (not) paused: it looks again in a request that it makes anyway."""
+
 
 class Job(msgspec.Struct, frozen=True, gc=False):
     """A received page: its message, how it came, and how many attempts at it have failed."""
@@ -119,7 +122,7 @@ class Intake:
         pages = [*waiting, *(job.page for job in jobs)]
         counted = self._quotas.stale(pages)
         gates = {page.gate for page in pages if self._gates.stale(page.gate)}
-        crawls = {page.crawl for page in pages if self._crawls.stale(page.crawl) or not self._runs(page)}
+        crawls = {page.crawl for page in pages if self._crawls.stale(page.crawl, CRAWL_FRESH) or not self._runs(page)}
         records, control = self._visited.table, self._gates.table
         wanted = [(records, job.page.pk) for job in jobs]
         wanted += [(control, gate_key(gate)) for gate in gates]

@@ -1,4 +1,5 @@
-"""Put aside: a page whose turn is far is sent again with a delay, then its message is deleted.
+"""Put aside: a page whose turn is far is sent again with a delay, one of a paused crawl is parked; then its message is
+deleted.
 
 Waiting long for a host never holds a message: messages in flight are capped, and a lease that runs out counts as a
 delivery.
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from crawler.errors import StateUnavailable
+from crawler.state.aws.crawls import Crawls
+from crawler.state.aws.parking import Parking
 from crawler.state.aws.placing import Placing
 from crawler.state.aws.queue import LONGEST_DELAY, Outgoing, Queues
 from crawler.state.aws.records import Message, encode, group, lane
@@ -21,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class Aside(msgspec.Struct, frozen=True, gc=False):
-    """A page that is to be received again at `at` (Unix seconds; None: when its turn is near), and the receipt of the
-    message it came by."""
+    """A page that is to be received again at `at` (Unix seconds; None: when its turn is near, if its crawl is paused
+    not before the pause ends), and the receipt of the message it came by."""
 
     page: Message
     receipt: str
@@ -32,8 +35,11 @@ class Aside(msgspec.Struct, frozen=True, gc=False):
 class PutAside:
     """What one process puts aside."""
 
-    def __init__(self, queues: Queues, placing: Placing, clock: Callable[[], float]) -> None:
-        self._queues, self._placing, self._clock = queues, placing, clock
+    def __init__(
+        self, queues: Queues, placing: Placing, parking: Parking, crawls: Crawls, clock: Callable[[], float]
+    ) -> None:
+        self._queues, self._placing, self._parking, self._crawls = queues, placing, parking, crawls
+        self._clock = clock
 
     async def put(self, aside: Sequence[Aside], drop: Sequence[str]) -> None:
         """Send pages again, then delete their messages, and those of `drop`.
@@ -42,8 +48,11 @@ class PutAside:
         """
         now = self._clock()
         placed = [(entry.page, entry.at) for entry in aside if entry.at is not None]
+        waiting = [entry.page for entry in aside if entry.at is None]
         try:
-            placed += await self._placing.place([entry.page for entry in aside if entry.at is None], again=True)
+            await self._parking.park([page for page in waiting if self._crawls.paused(page.crawl)])
+            going = [page for page in waiting if not self._crawls.paused(page.crawl)]
+            placed += await self._placing.place(going, again=True)
             refused = await self._queues.send([outgoing(page, at, now) for page, at in placed])
             if refused:
                 log.warning("SQS refused %d pages that it had held before: they stay where they are", len(refused))

@@ -101,6 +101,9 @@ class Repair:
         """
         await self._dead_letters.drain()
         seen = await self._crawls.paid(crawl)
+        if seen.record.paused:
+            log.info("not swept: the crawl is paused, and what is on no queue is parked")
+            return 0
         if not await self._still(seen):
             return 0
         swept = await self._feeding.mend(seen)

@@ -101,9 +101,13 @@ end
 local function prepare(crawl)
   local number = crawl.number
   give_back(crawl, call("ZRANGEBYSCORE", key(number, "leases"), "-inf", NOW, "LIMIT", 0, AT_ONCE), false)
-  local name, interval, lease, cap, max_pages, max_time, began_at = unpack(call("HMGET", key(number, "crawl"), "name",
-    "interval", "lease", "in_flight_per_host", "max_pages", "max_time", "began_at"))
+  local name, interval, lease, cap, max_pages, max_time, began_at, paused = unpack(call("HMGET", key(number, "crawl"),
+    "name", "interval", "lease", "in_flight_per_host", "max_pages", "max_time", "began_at", "paused"))
   crawl.name, crawl.interval, crawl.lease, crawl.cap = name, tonumber(interval), lease + 0, cap + 0
+  if paused then  -- its delays and lanes wait for the claims behind the pause
+    crawl.room = 0
+    return
+  end
   max_pages = tonumber(max_pages)
   crawl.limit = limit_of(crawl, max_pages, tonumber(max_time), began_at)
   crawl.room = crawl.limit == NONE and max_pages and max_pages - crawl.sums.done - crawl.sums.leased or math.huge

@@ -15,5 +15,6 @@ end
 local name = key(crawl.number, "crawl")
 if call("HSETNX", name, "completed_at", exact(NOW)) == 1 then
   call("HSET", name, "updated_at", exact(NOW))
+  call("HDEL", name, "paused")
 end
 return 1

@@ -40,7 +40,7 @@ _LIMITS = ("", MAX_PAGES, MAX_PAGES_PER_HOST, MAX_TIME, HOST_DOWN)
 
 _PHASES = (Phase.PENDING, Phase.LEASED, Phase.DONE, Phase.SKIPPED, Phase.DEAD, Phase.PENDING)
 
-FIELDS = ("name", "started_at", "settings", "store", "completed_at", "updated_at", "amended_at")
+FIELDS = ("name", "started_at", "settings", "store", "completed_at", "updated_at", "amended_at", "paused")
 """Of a crawl's hash: what makes its record."""
 
 _PAGE = struct.Struct("<BHHIIdd12s16s")  # then gate and reason, each behind its length, then the URL
@@ -118,7 +118,7 @@ def limits(settings: CrawlSettings) -> tuple[object, ...]:
 
 def crawl_record(values: Sequence[bytes | None]) -> CrawlRecord:
     """A record from the values of FIELDS. Raises StateMismatch for settings that this version cannot read."""
-    name, started_at, settings, store, completed_at, updated_at, amended_at = values
+    name, started_at, settings, store, completed_at, updated_at, amended_at, paused = values
     try:
         decoded = _settings.decode(settings or b"")
     except msgspec.DecodeError as error:
@@ -133,6 +133,7 @@ def crawl_record(values: Sequence[bytes | None]) -> CrawlRecord:
         completed_at=None if completed_at is None else float(completed_at),
         updated_at=float(updated_at or 0),
         amended_at=float(amended_at or 0),
+        paused=paused is not None,
     )
 
 
@@ -219,7 +220,7 @@ def page_states(blob: bytes) -> Iterator[PageState]:
 
 
 def beats(reply: bytes, clock: Clock) -> list[Beat]:
-    """The workers that are alive, by name."""
+    """Workers by name."""
     return [
         Beat(worker=name, at=clock.to_local(at), rate=rate, held=held)
         for name, at, rate, held in sorted(_beats.decode(reply))

@@ -35,7 +35,9 @@ from crawler.state.redis.clock import Clock
 
 T = TypeVar("T")
 
-ALIVE_SECONDS = 60.0
+LISTED = 3600.0
+"""Seconds for which a worker that fell silent is kept."""
+
 _ENDINGS = {
     Ending.DONE: records.DONE,
     Ending.SKIPPED: records.SKIPPED,
@@ -84,6 +86,8 @@ class RedisState:
         fields: list[object] = ["started_at", crawl.started_at, "store", crawl.store, "updated_at", crawl.updated_at]
         if crawl.completed_at is not None:
             fields += ["completed_at", crawl.completed_at]
+        if crawl.paused:
+            fields += ["paused", "1"]
         # What is shown as its start stays as given; `max_time` is counted by the server's clock.
         fields += ["began_at", self._clock.to_server(crawl.started_at), *records.limits(crawl.settings)]
         fields += ["dedup", crawl.settings.dedup]
@@ -106,6 +110,12 @@ class RedisState:
             raise UsageError(
                 f"--dedup: what crawl {crawl} remembers cannot change its form; begin another with --crawl NAME"
             )
+
+    async def pause(self, crawl: str) -> bool:
+        return bool(self._known(crawl, await self._server.run("pause", (crawl, True))))
+
+    async def resume(self, crawl: str) -> bool:
+        return bool(self._known(crawl, await self._server.run("pause", (crawl, False))))
 
     # ---------------------------------------------------------------- visited set and frontier
 
@@ -178,10 +188,10 @@ class RedisState:
 
     async def beat(self, beat: Beat) -> None:
         at = self._clock.to_server(beat.at)
-        await self._server.run("beat", (beat.worker, at, beat.rate, beat.held, ALIVE_SECONDS))
+        await self._server.run("beat", (beat.worker, at, beat.rate, beat.held, LISTED))
 
-    async def workers(self) -> list[Beat]:
-        return records.beats(await self._server.run("workers", (ALIVE_SECONDS,)), self._clock)
+    async def workers(self, within: float = 60.0) -> list[Beat]:
+        return records.beats(await self._server.run("workers", (within,)), self._clock)
 
     async def release(self, worker: str) -> int:
         released, number, cursor = 0, b"", b"0"
@@ -221,6 +231,9 @@ class RedisState:
                     told.add(page.digest)
             if cursor == b"0":
                 return
+
+    async def drain_dead_letters(self) -> int:
+        return 0
 
     async def purge(self, crawl: str) -> None:
         """Drop all that is known of a crawl; the gates and facts stay. What workers still hold of it is LOST."""

@@ -85,7 +85,7 @@ def claim(db: sqlite3.Connection, now: float, worker: str, limit: int, name: str
     leasing.wake(db, now)
     opening.due(db, now)
     crawls = records.with_pending(db) if name is None else [records.find(db, name)]
-    works = [_Work.of(crawl, now) for crawl in crawls]
+    works = [_Work.of(crawl, now) for crawl in crawls if not crawl.paused]
     for work in works:
         if work.limit:
             leasing.end_delays(db, work.crawl.id)

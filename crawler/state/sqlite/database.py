@@ -23,7 +23,8 @@ from crawler.errors import StateError, StateMismatch, StateMissing, StateUnavail
 T = TypeVar("T")
 
 APPLICATION_ID = 0x43726177  # "Craw", in the file's header beside the schema version
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+OLDEST_VERSION = 2  # that `_upgrade` brings up to date
 BUSY_SECONDS = 60.0
 CACHE_KIB = 64 * 1024  # holds the digests of a million pages
 LOG_PAGES = 8000  # of 4 KiB before the log is copied into the file: new digests are scattered, so copy many at a time
@@ -163,6 +164,7 @@ def _connect(path: str, create: bool) -> sqlite3.Connection:
             if not create:
                 raise StateMismatch(f"{path} is not a crawl state: it is empty")
             _make(db, path)
+        _upgrade(db)
         _use_wal(db, path)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
@@ -174,7 +176,8 @@ def _connect(path: str, create: bool) -> sqlite3.Connection:
 
 
 def _is_ours(db: sqlite3.Connection, path: str) -> bool:
-    """True for a state of this version, False for an empty file; otherwise StateMismatch. Changes nothing."""
+    """True for a state of a version that can be read, False for an empty file; otherwise StateMismatch. Changes
+    nothing."""
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -182,7 +185,7 @@ def _is_ours(db: sqlite3.Connection, path: str) -> bool:
         return False
     if application != APPLICATION_ID:
         raise StateMismatch(f"{path} is not a crawl state: it is another program's database")
-    if version != SCHEMA_VERSION:
+    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise StateMismatch(
             f"{path} is a crawl state of version {version}, this crawler reads version {SCHEMA_VERSION}: "
             "use the crawler that made it, or start over in another folder"
@@ -200,6 +203,18 @@ def _make(db: sqlite3.Connection, path: str) -> None:
         db.execute(statement)
     db.execute(f"PRAGMA application_id={APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    db.execute("COMMIT")
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    """Bring a state of an older version up to date. Workers of that version that have it open may go on: what is added
+    has defaults, and they do not look at it."""
+    if db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    if db.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):  # else another process was first
+        db.execute("ALTER TABLE crawl ADD COLUMN paused INTEGER NOT NULL DEFAULT 0")
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     db.execute("COMMIT")
 
 

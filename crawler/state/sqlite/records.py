@@ -23,7 +23,7 @@ SUM_OF = {PENDING: "pending", DELAYED: "pending", LEASED: "leased", DONE: "done"
 Reasons = Counter[tuple[int, int, str]]
 """Pages by crawl, phase (SKIPPED or DEAD) and reason."""
 
-_RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at, amended_at FROM crawl"
+_RECORD = "SELECT name, started_at, settings, store, completed_at, updated_at, amended_at, paused FROM crawl"
 _ADD_UP = f"UPDATE crawl SET updated_at = ?, {', '.join(f'{name} = {name} + ?' for name in SUMS)} WHERE id = ?"  # noqa: S608
 _settings = msgspec.json.Decoder(CrawlSettings)
 
@@ -38,6 +38,7 @@ class Crawl:
     settings: CrawlSettings
     done: int
     leased: int
+    paused: bool
 
     def used_up(self, now: float) -> str:
         """The crawl limit that is used up, "" for none."""
@@ -60,7 +61,7 @@ def _decoded(settings: bytes) -> CrawlSettings:
 def find(db: sqlite3.Connection, name: str) -> Crawl:
     """The crawl called `name`. Raises UsageError when there is none, or only what a purge left of it."""
     row = db.execute(
-        "SELECT purged, id, name, started_at, settings, done, leased FROM crawl WHERE name = ?", (name,)
+        "SELECT purged, id, name, started_at, settings, done, leased, paused FROM crawl WHERE name = ?", (name,)
     ).fetchone()
     if row is None:
         raise UsageError(f"there is no crawl {name!r} on this state")
@@ -84,12 +85,12 @@ class Settings(dict[int, CrawlSettings]):
 
 def with_pending(db: sqlite3.Connection) -> list[Crawl]:
     """The crawls that have pages to claim now or later."""
-    rows = db.execute("SELECT id, name, started_at, settings, done, leased FROM crawl WHERE pending > 0").fetchall()
-    return [_crawl(*row) for row in rows]
+    query = "SELECT id, name, started_at, settings, done, leased, paused FROM crawl WHERE pending > 0"
+    return [_crawl(*row) for row in db.execute(query).fetchall()]
 
 
-def _crawl(id: int, name: str, started_at: float, settings: bytes, done: int, leased: int) -> Crawl:
-    return Crawl(id, name, started_at, _decoded(settings), done, leased)
+def _crawl(id: int, name: str, started_at: float, settings: bytes, done: int, leased: int, paused: int) -> Crawl:
+    return Crawl(id, name, started_at, _decoded(settings), done, leased, bool(paused))
 
 
 def add_up(db: sqlite3.Connection, crawl: int, now: float, changes: Counter[str]) -> None:
@@ -113,8 +114,8 @@ def reopen(db: sqlite3.Connection, crawl: int) -> None:
 
 def create(db: sqlite3.Connection, record: CrawlRecord) -> CrawlRecord:
     db.execute(
-        "INSERT INTO crawl (name, started_at, settings, store, completed_at, updated_at, amended_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)"
+        "INSERT INTO crawl (name, started_at, settings, store, completed_at, updated_at, amended_at, paused)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING",
         (
             record.id,
@@ -124,6 +125,7 @@ def create(db: sqlite3.Connection, record: CrawlRecord) -> CrawlRecord:
             record.completed_at,
             record.updated_at,
             record.amended_at,
+            record.paused,
         ),
     )
     return _record(db.execute(_RECORD + " WHERE name = ?", (record.id,)).fetchone())
@@ -139,6 +141,15 @@ def amend(db: sqlite3.Connection, now: float, name: str, settings: CrawlSettings
         "UPDATE crawl SET settings = ?1, updated_at = ?2, amended_at = ?2 WHERE name = ?3",
         (msgspec.json.encode(settings), now, name),
     )
+
+
+def pause(db: sqlite3.Connection, now: float, name: str, paused: bool) -> bool:
+    """Pause a crawl that is not complete, or end its pause; whether that changed anything."""
+    changed = db.execute(
+        "UPDATE crawl SET paused = ?1, updated_at = ?2 WHERE id = ?3 AND paused <> ?1 AND completed_at IS NULL",
+        (paused, now, find(db, name).id),
+    )
+    return changed.rowcount == 1
 
 
 def counts(db: sqlite3.Connection, name: str) -> Counts:
@@ -158,13 +169,14 @@ def complete(db: sqlite3.Connection, now: float, name: str) -> bool:
     if counts(db, name).outstanding:
         return False
     db.execute(
-        "UPDATE crawl SET completed_at = ?1, updated_at = ?1 WHERE name = ?2 AND completed_at IS NULL", (now, name)
+        "UPDATE crawl SET completed_at = ?1, updated_at = ?1, paused = 0 WHERE name = ?2 AND completed_at IS NULL",
+        (now, name),
     )
     return True
 
 
-def _record(row: tuple[str, float, bytes, str, float | None, float, float]) -> CrawlRecord:
-    name, started_at, settings, store, completed_at, updated_at, amended_at = row
+def _record(row: tuple[str, float, bytes, str, float | None, float, float, int]) -> CrawlRecord:
+    name, started_at, settings, store, completed_at, updated_at, amended_at, paused = row
     return CrawlRecord(
         id=name,
         started_at=started_at,
@@ -173,4 +185,5 @@ def _record(row: tuple[str, float, bytes, str, float | None, float, float]) -> C
         completed_at=completed_at,
         updated_at=updated_at,
         amended_at=amended_at,
+        paused=bool(paused),
     )

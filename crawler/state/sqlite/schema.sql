@@ -1,4 +1,4 @@
--- Version 2. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see lanes.py).
+-- Version 3. Times are Unix seconds. `rank` orders pages within a crawl: priority, then depth (see lanes.py).
 
 CREATE TABLE crawl (
     id INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used again: processes remember pages by it
@@ -10,6 +10,7 @@ CREATE TABLE crawl (
     updated_at REAL NOT NULL,
     amended_at REAL NOT NULL DEFAULT 0,     -- 0: never
     purged INTEGER NOT NULL DEFAULT 0,      -- 1: being dropped, its pages first and this row last
+    paused INTEGER NOT NULL DEFAULT 0,      -- 1: no page is handed out
     discovered INTEGER NOT NULL DEFAULT 0,  -- the ledger's sums, changed in the transaction that changes the pages
     pending INTEGER NOT NULL DEFAULT 0,
     leased INTEGER NOT NULL DEFAULT 0,

@@ -76,6 +76,12 @@ class SqliteState:
 
         await self._database.write(write, durable=True)
 
+    async def pause(self, crawl: str) -> bool:
+        return await self._database.write(lambda db: records.pause(db, self._clock(), crawl, True), durable=True)
+
+    async def resume(self, crawl: str) -> bool:
+        return await self._database.write(lambda db: records.pause(db, self._clock(), crawl, False), durable=True)
+
     async def add(self, crawl: str, pages: Sequence[Page]) -> list[Added]:
         seeds = any(page.parent is None for page in pages)
         return await self._database.write(
@@ -143,8 +149,8 @@ class SqliteState:
     async def beat(self, beat: Beat) -> None:
         await self._database.write(lambda db: fleet.beat(db, self._clock(), beat))
 
-    async def workers(self) -> list[Beat]:
-        return await self._database.read(lambda db: fleet.workers(db, self._clock()))
+    async def workers(self, within: float = 60.0) -> list[Beat]:
+        return await self._database.read(lambda db: fleet.workers(db, self._clock(), within))
 
     async def release(self, worker: str) -> int:
         return await self._database.write(lambda db: leasing.release(db, self._clock(), worker))
@@ -182,6 +188,9 @@ class SqliteState:
         if not await self._database.read(look):
             return 0
         return await self._database.write(lambda db: repair.mend(db, self._clock(), crawl), durable=True)
+
+    async def drain_dead_letters(self) -> int:
+        return 0
 
     async def purge(self, crawl: str) -> None:
         row = await self._database.write(lambda db: purging.start(db, crawl), durable=True)
