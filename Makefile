@@ -7,7 +7,7 @@ PIP    := -q --disable-pip-version-check --no-input
 
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-.PHONY: help demo test e2e check synth bench chaos hostile fuzz setup clean
+.PHONY: help demo test e2e check assets synth bench chaos hostile fuzz setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test    set up what the tests need and run them all"
 	@echo "make e2e     the long runs: the deployed stack crawled to its end, each kind of fetcher"
 	@echo "make check   format, lint and types"
+	@echo "make assets  build the code of the Lambda functions into .cache/assets/ (cdk deploy does it, too)"
 	@echo "make synth   synthesize the AWS stack into cdk.out/ (no account needed)"
 	@echo "make bench   CPU a page beside a naive loop; AWS requests a page"
 	@echo "make chaos   5,000 pages on each backend while workers are killed"
@@ -62,6 +63,9 @@ check: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+assets: $(VENV)/.all
+	$(BIN)/python -m infra.bundle
 
 synth: $(VENV)/.all
 	$(BIN)/python -m infra.app
