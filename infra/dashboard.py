@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import cast
 
 from aws_cdk import Duration
@@ -167,8 +168,8 @@ class Dashboard(Construct):
     def _workers(self, service: ecs.FargateService | None, function: lambda_.IFunction | None) -> None:
         fleet = self._metrics.fleet
         texts = [reading.WORKERS]
+        fetchers: list[cloudwatch.IMetric] = [fleet(Fleet.WORKERS, "reports")]
         graphs = {
-            "Reports a minute": _lines(fleet(Fleet.WORKERS, "reports")),
             "Pages in hand": _lines(fleet(Fleet.IN_FLIGHT, "pages")),
             "Memory (MiB)": _lines(fleet(Fleet.MEMORY, "largest worker", statistic="Maximum")),
         }
@@ -176,26 +177,26 @@ class Dashboard(Construct):
             texts.append(reading.FARGATE)
             # Every task reports its CPU once a minute: the number of samples is the number of tasks, without the price
             # of Container Insights.
-            graphs["Tasks"] = _lines(
-                service.metric_cpu_utilization(statistic="SampleCount", period=MINUTE, label="tasks")
-            )
+            fetchers.append(service.metric_cpu_utilization(statistic="SampleCount", period=MINUTE, label="tasks"))
             graphs["CPU and memory of tasks (%)"] = _lines(
                 service.metric_cpu_utilization(period=MINUTE, label="CPU"),
                 service.metric_memory_utilization(period=MINUTE, label="memory"),
             )
         if function is not None:
             texts.append(reading.FUNCTIONS)
+            fetchers.append(
+                function.metric("ConcurrentExecutions", statistic="Maximum", period=MINUTE, label="functions at a time")
+            )
             graphs["Functions a minute"] = _lines(
-                function.metric_invocations(statistic="Sum", period=MINUTE, label="invocations"),
+                function.metric_invocations(statistic="Sum", period=MINUTE, label="called"),
                 function.metric_errors(statistic="Sum", period=MINUTE, label="failed"),
                 function.metric_throttles(statistic="Sum", period=MINUTE, label="throttled"),
-                function.metric("ConcurrentExecutions", statistic="Maximum", period=MINUTE, label="at a time"),
             )
             graphs["Duration of a function (ms)"] = _lines(
                 function.metric_duration(statistic="p50", period=MINUTE, label="half are faster"),
                 function.metric_duration(statistic="Maximum", period=MINUTE, label="longest"),
             )
-        self._row("\n".join(texts), graphs)
+        self._row("\n".join(texts), {"Fetchers": _lines(*fetchers), **graphs})
 
     def _table(self, visited: Visited) -> None:
         self._row(
@@ -247,7 +248,9 @@ class Dashboard(Construct):
     def _row(self, text: str, graphs: Mapping[str, Graph]) -> None:
         """A text and, beside it, graphs by title in as many lines as they need."""
         named = list(graphs.items())
-        lines = [named[start : start + _A_LINE] for start in range(0, len(named), _A_LINE)]
+        count = -(-len(named) // _A_LINE)
+        cuts = [round(number * len(named) / count) for number in range(count + 1)]
+        lines = [named[start:end] for start, end in pairwise(cuts)]
         self.dashboard.add_widgets(
             cloudwatch.TextWidget(markdown=text, width=_TEXT_WIDTH, height=_HEIGHT * len(lines)),
             # The library's own types do not know that these two are widgets.

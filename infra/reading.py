@@ -50,7 +50,7 @@ FARGATE = """
 URLs waiting: hosts are slow or paced."""
 
 FUNCTIONS = """
-**Functions**: *failed* ones are tried again by the queue. **Duration** near `functionTimeout`: they are cut off."""
+**Functions** that *failed* are tried again by the queue. **Duration** near `functionTimeout`: they are cut off."""
 
 TABLE = f"""### Does the table keep up?
 **Consumed** is what DynamoDB bills, about two write units a URL.
