@@ -226,7 +226,8 @@ class Worker:
             with contextlib.suppress(UsageError):  # purged since it was listed
                 left = (await self._state.counts(record.id)).outstanding
                 if left > 0 or not await self._state.complete(record.id):
-                    self._ask_at = time.monotonic() + min(left * PER_PAGE_LEFT, LONGEST_UNASKED)
+                    pause = LONGEST_UNASKED if record.paused else min(left * PER_PAGE_LEFT, LONGEST_UNASKED)
+                    self._ask_at = time.monotonic() + pause
                     return False
         return True
 

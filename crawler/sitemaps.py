@@ -67,7 +67,7 @@ MOST_TIME = 3600.0
 ever (12 hours on SQS)."""
 
 ROOM = 5.0
-"""Seconds between two looks whether a crawl with a limit of pages has use for more URLs."""
+"""Seconds between two looks whether a crawl with a limit of pages has use for more URLs, or is paused."""
 
 AT_ONCE = 4
 """Files fetched and parsed by one process at a time: each may take a few times its size in memory."""
@@ -106,6 +106,7 @@ class Sitemaps:
         self._cap = self._settings.in_flight_per_host if self._settings.rate else 0
         # A crawl begun anew under an old name finds nothing of the old one.
         self._crawl = f"{record.id}:{round(record.started_at * 1_000_000)}"
+        self._asleep, self._look_at = False, 0.0
         self._elected: dict[str, bytes] = {}
         self._electing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -132,7 +133,8 @@ class Sitemaps:
         self._elected[origin] = elected
 
     async def read(self, lease: Lease, named: Iterable[str], add: Add) -> bool:
-        """Read the sitemaps that the robots.txt of a page's origin names; False when the process stops before the end.
+        """Read the sitemaps that the robots.txt of a page's origin names; False when the process stops before the end,
+        or the crawl is paused.
 
         What cannot be had is counted and told in one line. Raises UsageError when the crawl is gone.
         """
@@ -183,6 +185,14 @@ class Sitemaps:
             done = counts.done
             await self._until(time.time() + ROOM)
         return False
+
+    async def paused(self) -> bool:
+        """Whether the crawl is paused, as was seen at most ROOM seconds ago."""
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + ROOM
+            records = await patiently(self._state.crawls)
+            self._asleep = any(record.paused for record in records if record.id == self._record.id)
+        return self._asleep
 
     async def finished(self, name: str) -> bool:
         """Whether a fact says that something was read."""
@@ -298,7 +308,7 @@ class Walk:
         if level > LEVELS or self.files >= MOST_FILES or not self._needed:
             self.unread += 1
             return
-        if time.monotonic() > self._ends:
+        if time.monotonic() > self._ends or (self._remembered and await self._sitemaps.paused()):
             raise Stopping
         self.known.add(digest)
         name = f"sitemap:{self._remembered}:{digest.hex()}"

@@ -17,7 +17,9 @@ from crawler import __version__
 from crawler.entrypoints import options
 from crawler.entrypoints.cli_repair import dead, purge, sweep
 from crawler.entrypoints.cli_robots import robots
+from crawler.entrypoints.cli_sql import sql
 from crawler.entrypoints.identity import interrupt_on_stop_signals
+from crawler.entrypoints.pause import pause, resume
 from crawler.entrypoints.shell import STOPPED, need_state, run
 from crawler.entrypoints.status import ORDERS
 from crawler.errors import CrawlerError, UsageError
@@ -128,7 +130,11 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
 
 
 @cli.command()
-@click.option("--until-complete", is_flag=True, help="Leave with 0 when nothing is pending, leased or delayed.")
+@click.option(
+    "--until-complete",
+    is_flag=True,
+    help="Leave with 0 when nothing is pending, leased or delayed. A paused crawl is waited for.",
+)
 @options.option(
     "--concurrency",
     type=click.IntRange(1, 4096),
@@ -143,7 +149,7 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
     "--heartbeat",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Touch this file every few seconds; one older than a minute is the sign of a process that hangs.",
+    help="Touch this file every few seconds; when it is minutes old this process hangs.",
 )
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends.")
 @options.common
@@ -217,7 +223,7 @@ def merge(**given: Any) -> None:
     out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
 
 
-for command in (robots, dead, sweep, purge):
+for command in (robots, pause, resume, dead, sweep, purge, sql):
     cli.add_command(command)
 
 

@@ -79,6 +79,8 @@ async def seed(
         async with given_sitemaps(state, record, sitemaps) as given:
             seeded = await add_seeds(state, record, lines, warn)
             listed = await given.add(warn)
+    if record.paused:
+        warn(f"crawl {record.id} is paused: they wait for `crawler resume`")
     if as_json:
         counted = {"crawl": record.id, "new": seeded.new, "known": seeded.known, "bad": seeded.bad}
         return json_line(counted | ({"sitemaps": listed} if listed else {}))

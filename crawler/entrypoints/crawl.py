@@ -80,6 +80,8 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
             await add_seeds(state, record, order.seeds, progress.say)
             await sitemaps.add(progress.say)
         progress.begin(record, address)
+        if record.paused and await state.resume(record.id):
+            progress.say("the crawl was paused: it goes on")
         stopped = False
         if (await state.counts(record.id)).outstanding or not await state.complete(record.id):
             stopped = await Supervisor(state, order, record, progress).run()

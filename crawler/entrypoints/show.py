@@ -42,7 +42,7 @@ def line(status: Status, rate: float) -> str:
         f"{status.dead:,} dead",
         size(status.bytes),
     ]
-    return " | ".join(parts)
+    return " | ".join(["paused", *parts] if status.paused else parts)
 
 
 def approximation(settings: CrawlSettings) -> str:
@@ -117,7 +117,7 @@ def table(status: Status) -> str:
     exact = "" if status.exact else "  (counters; exact when complete)"
     rows = [
         ("crawl", status.crawl),
-        ("state", status.state),
+        ("state", "paused" if status.paused else status.state),
         ("discovered", f"{status.discovered:,}{exact}"),
         ("pending", f"{status.pending:,}"),
         ("leased", f"{status.leased:,}"),

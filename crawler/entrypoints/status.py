@@ -18,7 +18,7 @@ ALIVE = 20.0
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """One crawl's numbers. `discovered = pending + leased + done + skipped + dead` whenever `exact`; `skips` and
-    `deaths` are the skipped and the dead by reason."""
+    `deaths` are the skipped and the dead by reason. A `paused` crawl's `state` is stopped, whoever is alive."""
 
     crawl: str
     state: str
@@ -37,6 +37,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     skips: dict[str, int]
     deaths: dict[str, int]
+    paused: bool
 
 
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,9 @@ async def status_of(state: CrawlState, record: CrawlRecord) -> Status:
     now = time.time()
     alive = [beat for beat in await state.workers() if beat.at > now - ALIVE]
     current = next((crawl for crawl in await state.crawls() if crawl.id == record.id), record)
-    word = "complete" if current.completed_at is not None else "running" if alive else "stopped"
+    word = "running" if alive and not current.paused else "stopped"
+    if current.completed_at is not None:
+        word = "complete"
     return Status(
         crawl=record.id,
         state=word,
@@ -83,13 +86,14 @@ async def status_of(state: CrawlState, record: CrawlRecord) -> Status:
         dead=counts.dead,
         exact=counts.exact,
         workers_alive=len(alive),
-        pages_per_second=0.0 if word == "complete" else round(sum(beat.rate for beat in alive), 2),
+        pages_per_second=0.0 if word == "complete" or current.paused else round(sum(beat.rate for beat in alive), 2),
         bytes=counts.bytes,
         hosts=counts.hosts,
         started_at=iso(current.started_at),
         updated_at=iso(max(current.updated_at, current.started_at)),
         skips=counts.skips,
         deaths=counts.deaths,
+        paused=current.paused,
     )
 
 
