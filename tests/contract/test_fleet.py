@@ -66,6 +66,22 @@ async def test_workers_are_alive_for_a_minute_after_their_latest_beat(backend: B
     assert await state.workers() == [latest]
 
 
+async def test_a_worker_that_fell_silent_is_told_from_one_that_said_goodbye(backend: Backend) -> None:
+    state = await backend.open()
+    now = backend.now()
+    silent = Beat(worker="silent", at=now - 1_000, rate=9.0, held=1)
+    await state.beat(silent)
+    await state.beat(Beat(worker="long gone", at=now - 4_000))
+    await state.beat(Beat(worker="left", at=now - 10))
+    await state.beat(Beat(worker="left", at=0.0))
+    await state.beat(Beat(worker="here", at=now))
+    assert {beat.worker for beat in await state.workers()} == {"here"}
+    assert {beat.worker: beat.at for beat in await state.workers(3_600)} == {
+        "silent": pytest.approx(silent.at),
+        "here": pytest.approx(now),
+    }
+
+
 async def test_scope_of_an_unknown_crawl_is_a_usage_error(backend: Backend) -> None:
     state = await backend.open()
     with pytest.raises(UsageError):

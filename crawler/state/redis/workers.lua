@@ -1,15 +1,15 @@
--- The workers that are alive.
+-- The workers that gave a sign of life lately.
 --
--- request  time, seconds a worker counts as alive
+-- request  time, how many seconds ago that may have been
 -- returns  MessagePack [[worker, at, rate, held] …]
 -- keys     workers
 
-local alive = {}
+local found = {}
 local signs = call("HGETALL", BASE .. "workers")
 for index = 1, #signs, 2 do
   local at, rate, held = unpack(cmsgpack.unpack(signs[index + 1]))
   if at > NOW - request[2] then
-    alive[#alive + 1] = { signs[index], at, rate, held }
+    found[#found + 1] = { signs[index], at, rate, held }
   end
 end
-return cmsgpack.pack(alive)
+return cmsgpack.pack(found)

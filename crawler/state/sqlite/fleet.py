@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from crawler.model import Beat
 
-ALIVE_SECONDS = 60.0
+LISTED = 3600.0
+"""Seconds for which a worker that fell silent is kept."""
+
 SWEPT_AT_ONCE = 20
 
 
@@ -41,16 +43,16 @@ def _key(name: str) -> bytes:
 
 
 def beat(db: sqlite3.Connection, now: float, sign: Beat) -> None:
-    db.execute("DELETE FROM worker WHERE at <= ?", (now - ALIVE_SECONDS,))
+    db.execute("DELETE FROM worker WHERE at <= ?", (now - LISTED,))
     db.execute(
         "INSERT OR REPLACE INTO worker (name, at, rate, held) VALUES (?, ?, ?, ?)",
         (sign.worker, sign.at, sign.rate, sign.held),
     )
 
 
-def workers(db: sqlite3.Connection, now: float) -> list[Beat]:
+def workers(db: sqlite3.Connection, now: float, within: float) -> list[Beat]:
     query = "SELECT name, at, rate, held FROM worker WHERE at > ? ORDER BY name"
     return [
         Beat(worker=name, at=at, rate=rate, held=held)
-        for name, at, rate, held in db.execute(query, (now - ALIVE_SECONDS,)).fetchall()
+        for name, at, rate, held in db.execute(query, (now - within,)).fetchall()
     ]
