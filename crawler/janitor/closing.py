@@ -1,0 +1,210 @@
+"""A complete crawl: merged, summed up, and told of, once for each time that it becomes complete.
+
+    merge -> write the summary -> emit the event -> write into the summary that it was announced
+
+The summary in the store is the memory of it. Killed before it is written, the next look merges again; killed between
+event and mark, it emits the event again: listeners get each completion at least once, under the same crawl and
+`completed_at`. A crawl that is complete for a second time, after `crawler dead retry`, has another `completed_at`.
+
+A merge that does not fit into this process is given up and told so, with the command that merges elsewhere: when the
+disk is full or its time is over at once, when it killed the process (memory) after the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import msgspec
+
+from crawler.archive.folder import crawl_folder, parquet_name, summary_name
+from crawler.archive.merge import merge
+from crawler.archive.stores import Store, open_store
+from crawler.archive.summary import (
+    FAULTS,
+    Files,
+    Summary,
+    doubts,
+    files_of,
+    moment,
+    read_summary,
+    totals,
+    write_summary,
+)
+from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.model import Counts, CrawlRecord
+from crawler.state.port import CrawlState
+
+log = logging.getLogger(__name__)
+
+Announce = Callable[[str], Awaitable[None]]
+"""Emits the event `CrawlCompleted` with a manifest, given as JSON. Errors: CrawlerError."""
+
+TRIES = 2
+"""Merges that began and were never heard of again, until no more begins."""
+
+REMEMBERED = 14 * 24 * 3600.0
+"""Seconds for which it is known how often that was."""
+
+SPARE = 30.0
+"""Seconds that a merge leaves for what follows it."""
+
+
+class PageCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Pages as the event tells them."""
+
+    discovered: int
+    done: int
+    skipped: int
+    dead: int
+    bytes: int
+    hosts: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The event's detail. `bucket` is "" where the store is a folder; `prefix` begins the keys of the crawl's own
+    files; `parquet` and `summary` are keys. Without a Parquet file `parquet` is None and `note` says why."""
+
+    stack: str
+    crawl: str
+    bucket: str
+    prefix: str
+    parquet: str | None
+    summary: str
+    started_at: str
+    completed_at: str
+    counts: PageCounts
+    note: str = ""
+
+
+class Closing:
+    """Closes crawls of one state. `address` is the state's, for the commands that are told."""
+
+    def __init__(self, state: CrawlState, address: str, announce: Announce, clock: Callable[[], float]) -> None:
+        self._state, self._address, self._announce, self._clock = state, address, announce, clock
+
+    @property
+    def stack(self) -> str:
+        """The name under which metrics and events know this state."""
+        return self._address.removeprefix("aws://")
+
+    async def close(self, record: CrawlRecord, seconds: float) -> bool:
+        """Do what is left to do for a complete crawl, the merge within `seconds`; False: another process is at it.
+
+        Errors: CrawlerError; the next look goes on.
+        """
+        assert record.completed_at is not None
+        address = record.store or self._state.home
+        here = self._reaches(address)
+        store = open_store(address if here else self._state.home)
+        summary = await read_summary(store, record)
+        if summary is None or summary.completed_at != moment(record.completed_at):
+            made = await self._summed_up(store, record, seconds, f"its archive is in {address}" if not here else "")
+            if made is None:
+                return False
+            summary = made
+            await write_summary(store, record, summary)
+        if summary.announced_at is None:
+            await self._announce(msgspec.json.encode(self._manifest(store, record, summary)).decode())
+            summary.announced_at = moment(self._clock())
+            await write_summary(store, record, summary)
+        return True
+
+    def _reaches(self, address: str) -> bool:
+        """Whether this process may write where a crawl's archive lies: of buckets only into the state's own."""
+        home = self._state.home
+        return not home.startswith("s3://") or f"{address}/".startswith(f"{home}/")
+
+    async def _summed_up(self, store: Store, record: CrawlRecord, seconds: float, elsewhere: str) -> Summary | None:
+        """Merge and sum up; None when another process does so now."""
+        name = f"janitor merge {record.id} {record.completed_at}"
+        if not await self._state.remember(f"{name} lock", b"", seconds, if_absent=True):
+            return None
+        try:
+            counts = await self._state.counts(record.id)
+            (kept,) = await self._state.recall([name])
+            tried = int(kept or 0)
+            if elsewhere or tried >= TRIES:
+                note = elsewhere or f"the janitor did not survive {tried} merges of it: it is too large for its memory"
+                return await self._without_rows(store, record, counts, note)
+            await self._state.remember(name, b"%d" % (tried + 1), REMEMBERED)
+            try:
+                async with asyncio.timeout(seconds - SPARE):
+                    return await _with_rows(store, record, counts)
+            except TimeoutError:
+                return await self._without_rows(store, record, counts, "merging it takes longer than a look may last")
+            except (OSError, MemoryError, StoreUnavailable) as error:
+                if not _too_large(error):
+                    # It is known how this one ended: it does not count.
+                    await self._state.remember(name, b"%d" % tried, REMEMBERED)
+                    raise
+                return await self._without_rows(store, record, counts, "there is no room here to merge it")
+        finally:
+            # Whoever is killed holds it until its time would have been over anyway.
+            with suppress(StateUnavailable):
+                await self._state.remember(f"{name} lock", b"", 0.0)
+
+    async def _without_rows(self, store: Store, record: CrawlRecord, counts: Counts, why: str) -> Summary:
+        note = f"not merged: {why}; run crawler merge --state {self._address} --crawl {record.id}"
+        log.warning("crawl %s: %s", record.id, note)
+        summary = _summary(store, record, counts)
+        summary.files, summary.note = await files_of(store, record), note
+        return summary
+
+    def _manifest(self, store: Store, record: CrawlRecord, summary: Summary) -> Manifest:
+        bucket, prefix = _place(store.address)
+        counts = {name: getattr(summary.counts, name) for name in PageCounts.__struct_fields__}
+        parquet = summary.files.parquet
+        return Manifest(
+            stack=self.stack,
+            crawl=summary.crawl,
+            bucket=bucket,
+            prefix=f"{prefix}{summary.folder}/",
+            parquet=prefix + parquet if parquet else None,
+            summary=prefix + summary_name(record),
+            started_at=summary.started_at,
+            completed_at=summary.completed_at,
+            counts=PageCounts(**counts),
+            note=summary.note,
+        )
+
+
+async def _with_rows(store: Store, record: CrawlRecord, counts: Counts) -> Summary:
+    merged = await merge(store, record)
+    summary = _summary(store, record, counts)
+    summary.files = await files_of(store, record)
+    async with store.existing(parquet_name(record)) as path:
+        assert path is not None
+        summary.files.parquet, summary.files.parquet_bytes = parquet_name(record), path.stat().st_size
+        summary.totals = await asyncio.to_thread(totals, path)
+    summary.faults = (*doubts(summary.totals, counts), *merged.faults[:FAULTS])
+    return summary
+
+
+def _summary(store: Store, record: CrawlRecord, counts: Counts) -> Summary:
+    assert record.completed_at is not None
+    return Summary(
+        crawl=record.id,
+        store=store.address,
+        folder=crawl_folder(record),
+        started_at=moment(record.started_at),
+        completed_at=moment(record.completed_at),
+        counts=counts,
+        files=Files(),
+    )
+
+
+def _place(address: str) -> tuple[str, str]:
+    """Bucket and what keys begin with; a folder has no bucket."""
+    if not address.startswith("s3://"):
+        return "", ""
+    bucket, _, prefix = address.removeprefix("s3://").strip("/").partition("/")
+    return bucket, f"{prefix}/" if prefix else ""
+
+
+def _too_large(error: Exception) -> bool:
+    cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno == errno.ENOSPC)
