@@ -69,21 +69,20 @@ PRUNED = (
     "botocore/data/*/*/examples-1.json",
     "zstandard/_cffi*.so",
     "zstandard/backend_cffi.py",
-    # Of Arrow what reads and writes Parquet is used, through no network and without a plan language.
+    # Of Arrow what reads and writes local Parquet files is used.
     "pyarrow/include",
     "pyarrow/src",
     "pyarrow/libarrow_flight*",
+    "pyarrow/libarrow_python.so",
+    "pyarrow/libarrow_python.so.*.*.*",
     "pyarrow/libarrow_python_flight*",
     "pyarrow/libarrow_s3*",
-    "pyarrow/libarrow_substrait*",
     "pyarrow/_azurefs*",
     "pyarrow/_flight*",
     "pyarrow/_gcsfs*",
     "pyarrow/_hdfs*",
     "pyarrow/_s3fs*",
-    "pyarrow/_substrait*",
     "pyarrow/flight.py",
-    "pyarrow/substrait.py",
 )
 """Patterns of what is left out: notes for installers, tests, sources of what is compiled, and parts nobody imports."""
 
