@@ -9,7 +9,7 @@ from tests.contract.backends import Backend
 from tests.contract.calls import METHODS, calls
 from tests.contract.words import new_crawl, pages, take_one
 
-ASKS_THE_STATE = METHODS - {"turn", "upheld", "in_scope", "release", "close"}
+ASKS_THE_STATE = METHODS - {"turn", "upheld", "in_scope", "release", "drain_dead_letters", "close"}
 """Methods that can answer neither from memory nor by doing nothing."""
 
 
