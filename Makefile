@@ -17,6 +17,7 @@ help:
 	@echo "make check   format, lint and types"
 	@echo "make assets  build the code of the Lambda functions into .cache/assets/ (cdk deploy does it, too)"
 	@echo "make synth   synthesize the AWS stack into cdk.out/ (no account needed)"
+	@echo "make picture draw the dashboard's layout from the template into docs/"
 	@echo "make bench   CPU a page beside a naive loop; AWS requests a page"
 	@echo "make chaos   5,000 pages on each backend while workers are killed"
 	@echo "make hostile 2,000 URLs of a site that answers at random from a grammar of broken HTTP, three times"
@@ -70,6 +71,9 @@ assets: $(VENV)/.all
 synth: $(VENV)/.all
 	$(BIN)/python -m infra.app
 	@echo "the template is in cdk.out/; deploy it with: npx aws-cdk@2 deploy"
+
+picture: $(VENV)/.all
+	$(BIN)/python -m infra.picture
 
 bench: setup
 	$(BIN)/python -m bench.run crawl

@@ -93,7 +93,10 @@ class Dashboard(Construct):
                     fleet(Fleet.DEAD, "dead"),
                 ),
                 "Running crawls (pages)": _lines(
-                    seen(Ledger.PENDING, "to do"), seen(Ledger.DONE, "done"), seen(Ledger.SKIPPED, "skipped")
+                    seen(Ledger.PENDING, "to do"),
+                    seen(Ledger.DONE, "done"),
+                    seen(Ledger.SKIPPED, "skipped"),
+                    seen(Ledger.PROGRESS, "since the last look"),
                 ),
                 "To do, by crawl": _lines(self._metrics.by_crawl(Ledger.PENDING)),
                 "Bytes a minute": _lines(fleet(Fleet.BYTES, "bodies")),
