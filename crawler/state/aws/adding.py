@@ -21,7 +21,7 @@ from crawler.state.aws import table
 from crawler.state.aws.crawls import Crawl, Crawls
 from crawler.state.aws.facts import Scope
 from crawler.state.aws.held import Held
-from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.lanes import Source
 from crawler.state.aws.placing import Placed, Placing
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import Queues
@@ -45,7 +45,7 @@ class Adding:
         crawls: Crawls,
         scope: Scope,
         queues: Queues,
-        lanes: Lanes,
+        lanes: Source,
         placing: Placing,
         held: Held,
         clock: Callable[[], float],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.gate import Gates
 from crawler.state.aws.held import Held
 from crawler.state.aws.intake import Intake, Job
-from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.lanes import Source
 from crawler.state.aws.limits import Limits
 from crawler.state.aws.placing import Placing
 from crawler.state.aws.putaside import Aside, PutAside
@@ -58,7 +59,7 @@ class Claiming:
     def __init__(
         self,
         queues: Queues,
-        lanes: Lanes,
+        lanes: Source,
         intake: Intake,
         crawls: Crawls,
         gates: Gates,
@@ -92,13 +93,18 @@ class Claiming:
             task.add_done_callback(self._keep)
             raise
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in hand that was received and not handed out, and nothing is done beside the claims."""
+        return not (self._running or self._unclaimed or self._room)
+
     def _keep(self, task: asyncio.Task[list[Lease]]) -> None:
         if not task.cancelled() and task.exception() is None:
             self._unclaimed += task.result()
 
     async def close(self) -> None:
         """Give back what was received and never handed out: visible at once. What a claim brought that nobody waited
-        for counts as delivered."""
+        for counts as delivered. Claims may follow all the same."""
         await asyncio.gather(*self._running, return_exceptions=True)
         polled = [message.receipt for message in await self._lanes.close()]
         leases, self._unclaimed = self._unclaimed, []
@@ -113,7 +119,7 @@ class Claiming:
             await self._crawls.known(crawl)
         if limit < 1:
             return []
-        if self._closed:
+        if self._closed and self._lanes.until == math.inf:
             # Only closed hosts last time: the same again at once would send them round and round.
             await asyncio.sleep(min(LONGEST_REST, 0.1 * 2**self._closed))
         ends = time.monotonic() + PARKING
@@ -217,7 +223,8 @@ class Claiming:
             gate = job.page.gate
             opens, step = self._placing.outlook(job.page.crawl, gate)
             look_at, _ = self._gates.outlook(gate, self._limits.pace(job.page.crawl))
-            if not self._room.admit(job, (opens + before[gate] * step) / 1_000_000, look_at):
+            turn = (opens + before[gate] * step) / 1_000_000
+            if turn > self._lanes.until or not self._room.admit(job, turn, look_at):
                 aside.append(_aside(job))
             before[gate] += 1
         return aside
@@ -254,7 +261,9 @@ class Claiming:
         for job in jobs:
             by_gate[job.page.gate].append(job.page.pk)
         wanted = self._limits.pace(crawl)
-        taken = await together([self._gates.take(gate, len(pks), wanted) for gate, pks in by_gate.items()])
+        taken = await together(
+            [self._gates.take(gate, len(pks), wanted, by=self._lanes.until) for gate, pks in by_gate.items()]
+        )
         return {
             pk: start
             for pks, starts in zip(by_gate.values(), taken, strict=True)

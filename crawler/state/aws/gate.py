@@ -6,6 +6,7 @@ Several turns are taken by one write. Whoever loses a race is told the item as i
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -80,24 +81,26 @@ class Gates:
         items = await self._aws.items([(self.table, key(gate)) for gate in gates])
         return [self.note(gate, items.get((self.table, key(gate)))) for gate in gates]
 
-    async def take(self, gate: str, turns: int, pace: Pace, *, anyway: bool = False) -> list[float]:
-        """Take at most `turns` turns that start within the horizon and for whose requests there is room (`anyway`:
-        all); answers their starts, in order.
+    async def take(
+        self, gate: str, turns: int, pace: Pace, *, anyway: bool = False, by: float = math.inf
+    ) -> list[float]:
+        """Take at most `turns` turns that start within the horizon and at once or until `by`, and for whose requests
+        there is room (`anyway`: all); answers their starts, in order.
 
         `pace` is the crawl's. Where neither it nor the gate has an interval no turn is needed: the answer is when the
         gate opens, for all, and nothing is written.
         """
         # Tasks of one process wait for each other: they would only make each other lose.
         async with self._locks.setdefault(gate, asyncio.Lock()):
-            return await self._take(gate, turns, pace, anyway)
+            return await self._take(gate, turns, pace, anyway, by)
 
-    async def _take(self, gate: str, turns: int, pace: Pace, anyway: bool) -> list[float]:
+    async def _take(self, gate: str, turns: int, pace: Pace, anyway: bool, by: float) -> list[float]:
         seen = self.seen(gate)
         for race in range(RACES):
             now = micros(self._clock())
             step = seen.step(pace)
             first = max(now, seen.next(step))
-            latest = now + micros(self._horizon)
+            latest = now + micros(max(0.0, min(self._horizon, by - now / 1_000_000)))
             fit = turns if anyway else min(turns, seen.room(pace, now))
             if not anyway and (not fit or first > latest or seen.held > now or seen.down(now)):
                 return []

@@ -38,6 +38,12 @@ class Held:
             _less(self._by_crawl, _crawl(pk))
             _less(self._by_gate, (_crawl(pk), lease.gate))
 
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._leases.clear()
+        self._by_crawl.clear()
+        self._by_gate.clear()
+
     def message(self, pk: str, now: float) -> str:
         """Id of the message by which a live lease came, "" when there is none."""
         lease = self._leases.get(pk)

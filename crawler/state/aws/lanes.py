@@ -12,6 +12,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -51,6 +52,19 @@ SHARE = 10
 NORMAL = 1
 
 
+class Source(Protocol):
+    """Where claims get messages from: the lanes, or what was delivered."""
+
+    until: float
+    """Unix time until which pages may wait in hand for their turn."""
+
+    def wake(self, number: int) -> None: ...
+
+    async def receive(self, limit: int, wait: float) -> list[Received]: ...
+
+    async def close(self) -> list[Received]: ...
+
+
 class Lane(msgspec.Struct, gc=False):
     """A lane's recent past: until when it rests (monotonic), how long the next time, how many receives it can fill."""
 
@@ -62,6 +76,8 @@ class Lane(msgspec.Struct, gc=False):
 
 class Lanes:
     """Receives for one process; `fleet_size` is how many processes do so."""
+
+    until = math.inf
 
     def __init__(self, queues: Queues, fleet_size: Callable[[], int]) -> None:
         self._queues, self._fleet_size = queues, fleet_size

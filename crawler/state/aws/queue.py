@@ -6,7 +6,7 @@ Batches of ten everywhere. A receipt is the number of the lane and the receipt h
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -78,6 +78,7 @@ class Queues:
         self._aws, self._urls, self.lease, self._clock = aws, list(urls), lease, clock
         self._dead_letters = dead_letters
         self._depth: tuple[Depth, float] = (Depth(), 0.0)
+        self._lent: dict[str, bool] = {}
         self.distinct = [lane for lane, url in enumerate(urls) if url not in urls[:lane]]
 
     @classmethod
@@ -92,6 +93,20 @@ class Queues:
     def lane(self, number: int) -> int:
         """The number under which a lane's queue is known in `distinct`."""
         return self._urls.index(self._urls[number])
+
+    def number(self, name: str) -> int | None:
+        """The number of the lane whose queue has this name; None for a queue that is no lane."""
+        return next((lane for lane in self.distinct if self._urls[lane].rpartition("/")[2] == name), None)
+
+    def lend(self, receipts: Iterable[str]) -> None:
+        """Messages that somebody else received, who deletes those that are deleted here, and sees to it that the
+        others stay invisible for long enough."""
+        self._lent = dict.fromkeys(receipts, False)
+
+    def take_back(self) -> list[str]:
+        """The receipts of those that were not deleted here. From now on none is lent."""
+        lent, self._lent = self._lent, {}
+        return [receipt for receipt, deleted in lent.items() if not deleted]
 
     async def find_dead_letters(self) -> bool:
         """Whether there is a dead-letter queue to receive from, as number DEAD. Raises StateMissing.
@@ -169,8 +184,9 @@ class Queues:
 
     async def delete(self, receipts: Sequence[str]) -> None:
         """Take messages off their queues. One whose handle is stale is somebody else's by now and stays."""
-
         self._depth = Depth(), 0.0
+        self._lent |= {receipt: True for receipt in receipts if receipt in self._lent}
+        receipts = [receipt for receipt in receipts if receipt not in self._lent]
 
         async def delete(lane: int, handles: list[str]) -> list[str]:
             entries: list[Any] = [{"Id": str(i), "ReceiptHandle": handle} for i, handle in enumerate(handles)]
@@ -190,6 +206,8 @@ class Queues:
         """Set what is left of messages' visibility timeout. Answers codes of refusal by receipt."""
         self._depth = Depth(), 0.0
         codes: dict[str, str] = {}
+        if seconds:
+            receipts = [receipt for receipt in receipts if receipt not in self._lent]
 
         async def change(lane: int, handles: list[str]) -> None:
             async def step(left: list[str]) -> list[str]:

@@ -32,6 +32,9 @@ class Room:
         self._patience = PATIENCE * min(1.0, lease / LEASE)
         self._waiting: dict[str, tuple[Job, float]] = {}
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def admit(self, job: Job, turn: float, look_at: float) -> bool:
         """Keep a page whose turn comes at `turn`, to be looked at again at `look_at`; False: it must wait elsewhere."""
         now = self._clock()

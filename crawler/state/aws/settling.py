@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from crawler.model import FINISHED, Ending, Lease, Phase, Settled, Verdict
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.held import Held
-from crawler.state.aws.lanes import Lanes
+from crawler.state.aws.lanes import Source
 from crawler.state.aws.putaside import outgoing
 from crawler.state.aws.queue import GONE, Queues
 from crawler.state.aws.quota import Quotas
@@ -39,7 +39,7 @@ class Settling:
     def __init__(
         self,
         queues: Queues,
-        lanes: Lanes,
+        lanes: Source,
         visited: Visited,
         crawls: Crawls,
         held: Held,

@@ -10,6 +10,7 @@ A crawl's lease is the queues' visibility timeout, unless its settings name anot
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -45,6 +46,7 @@ from crawler.state.aws.client import Aws, Refused, chunks
 from crawler.state.aws.completion import Completion
 from crawler.state.aws.crawls import Crawls
 from crawler.state.aws.dead_letters import DeadLetters
+from crawler.state.aws.delivered import Delivered, Delivery
 from crawler.state.aws.facts import Facts, Fleet, Scope
 from crawler.state.aws.feeding import Feeding
 from crawler.state.aws.gate import Gates
@@ -66,11 +68,17 @@ from crawler.state.aws.settling import Settling
 from crawler.state.aws.table import Visited
 from crawler.state.exact import exact_only
 
+log = logging.getLogger(__name__)
+
 SHORTEST = 5
 """Seconds of the shortest lease that a crawl's settings can hold."""
 
 DEPTH_FRESH = 30.0
 """Seconds for which the queues' depth is used as last told: an idle worker asks for counts all the time."""
+
+HASTE = 0.3
+"""Where messages are delivered to a function, a second that it waits for a turn costs as much as sending fifty pages:
+there pages come off the queue so much closer to their turns."""
 
 OPENING = 12.0
 """Seconds within which a state opens or says why not."""
@@ -83,12 +91,15 @@ class AwsState:
     `service.Operation` since the state was opened.
     """
 
-    def __init__(self, aws: Aws, names: addresses.Names, queues: Queues, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, aws: Aws, names: addresses.Names, queues: Queues, clock: Callable[[], float], *, delivered: bool = False
+    ) -> None:
         self._aws, self._queues, self._clock = aws, queues, clock
         self.bucket, self.requests = names.bucket, aws.requests
         held = Held()
         self._fleet = Fleet(aws, names.control, clock)
-        lanes = Lanes(queues, lambda: self._fleet.size)
+        self._held, self._delivered = held, Delivered(queues, clock)
+        lanes = self._delivered if delivered else Lanes(queues, lambda: self._fleet.size)
         self._visited = visited = Visited(aws, names.table)
         self._crawls = crawls = Crawls(aws, names.control, clock)
         self._accounts = Accounts(aws, names.control, lambda crawl: crawls.seen(crawl) is not None, clock)
@@ -98,7 +109,7 @@ class AwsState:
         self._scope = scope = Scope(aws, names.control)
         limits = Limits(crawls, gates, quotas, held)
         lines = Backlog(aws, names.control, clock)
-        placing = Placing(queues, gates, limits, lines, clock)
+        placing = Placing(queues, gates, limits, lines, clock, HASTE if delivered else 1.0)
         self._adding = adding = Adding(visited, crawls, scope, queues, lanes, placing, held, clock)
         self._parking = parking = Parking(queues, lines, crawls, clock)
         feeding = Feeding(queues, lines, placing, parking, gates, crawls, quotas, limits, adding, clock)
@@ -119,8 +130,10 @@ class AwsState:
         *,
         worker: str,  # noqa: ARG003 - for the backends whose leases have an owner
         clock: Callable[[], float] = time.time,
+        delivered: bool = False,
     ) -> AwsState:
         """Open the state at `STACK` or `?queue=…&table=…`. Creates nothing; the queues know no `worker`'s name.
+        `delivered`: claims receive nothing, and hand out what `deliver` brings.
 
         Raises UsageError (address, credentials, region), StateMissing, StateMismatch, StateUnavailable, within OPENING.
         """
@@ -137,7 +150,7 @@ class AwsState:
                     f"AWS did not answer within {OPENING:.0f} s: check region and endpoint"
                 ) from None
             raise
-        return cls(aws, names, queues, clock)
+        return cls(aws, names, queues, clock, delivered=delivered)
 
     @property
     def home(self) -> str:
@@ -196,6 +209,30 @@ class AwsState:
 
     async def extend(self, leases: Sequence[Lease]) -> list[Settled]:
         return await self._settling.extend(leases)
+
+    # ---------------------------------------------------------------- what Lambda delivers
+
+    def deliver(self, deliveries: Sequence[Delivery], until: float) -> None:
+        """Work on the messages of an event, until `hand_back`. Pages may wait for their turn until then (Unix seconds);
+        later turns are somebody else's. Raises StateMismatch."""
+        self._delivered.take(deliveries, until)
+
+    @property
+    def worked_off(self) -> bool:
+        """Whether no claim will hand out anything of the event any more."""
+        return not self._delivered.waiting and self._claiming.idle
+
+    async def hand_back(self, seconds: float) -> list[str]:
+        """End with the event: the ids of its messages that are to stay on their queues. What nobody began with is sent
+        again, if that is done within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._claiming.close()
+        except TimeoutError:
+            log.warning("messages stay invisible until their leases expire: AWS does not answer")
+        finally:
+            self._held.clear()
+        return self._delivered.left()
 
     # ---------------------------------------------------------------- the gate
 
