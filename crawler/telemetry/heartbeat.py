@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 EVERY = 5.0
-"""Seconds between two touches. A file older than a minute belongs to a process that is stuck."""
+"""Seconds between two touches. A file untouched for minutes belongs to a process that is stuck."""
 
 
 @asynccontextmanager

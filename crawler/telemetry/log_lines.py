@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -33,12 +34,13 @@ class Sparing(logging.Filter):
     So a fault that occurs at every page costs some kilobytes of log a minute and not of each page.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._clock = clock
         self._kinds: dict[tuple[str, int], _Kind] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        now = time.monotonic()
+        now = self._clock()
         kind = self._kinds.setdefault((record.pathname, record.lineno), _Kind(now))
         if now - kind.since >= MINUTE:
             kind.since, kind.passed = now, 0

@@ -15,7 +15,7 @@ import msgspec
 
 from crawler import __version__
 from crawler.cost.prices import dollars
-from crawler.cost.usage import PROCESS, Unit
+from crawler.cost.usage import PROCESS, Unit, Usage
 from crawler.telemetry import emf
 from crawler.telemetry.names import Fleet
 from crawler.telemetry.stdout import Lines
@@ -33,13 +33,14 @@ class Report:
     """What one fetcher has done, told in parts: each part is what was counted since the one before.
 
     `address` is that of its state. Of `aws://STACK` the stack's name is the metrics' dimension, else the kind of state.
+    What the process had used of AWS `before` is not told; what it uses to close its state after the last part neither.
     """
 
-    def __init__(self, worker: Worker, address: str, name: str) -> None:
+    def __init__(self, worker: Worker, address: str, name: str, before: Usage | None = None) -> None:
         self._worker, self._name = worker, name
         self._backend, self._stack = _place(address)
         self._begun = self._since = time.time()
-        self._used = PROCESS.used()
+        self._used = before or Usage()
 
     def started(self) -> bytes:
         """The line that says that a fetcher begins to work."""
@@ -75,10 +76,10 @@ class Report:
         return msgspec.json.encode({"event": event, "Stack": self._stack, "worker": self._name, **more})
 
 
-async def reported(worker: Worker, report: Report, lines: Lines) -> Exit:
-    """Run a worker to its end, and tell of it on standard output."""
+async def reported(worker: Worker, report: Report, lines: Lines, minute: float = MINUTE) -> Exit:
+    """Run a worker to its end, and tell of it on standard output, each `minute` (seconds) and at both ends."""
     lines.put(report.started())
-    telling = asyncio.create_task(_tell(report, lines))
+    telling = asyncio.create_task(_tell(report, lines, minute))
     why = "failed"
     try:
         outcome = await worker.run()
@@ -89,18 +90,18 @@ async def reported(worker: Worker, report: Report, lines: Lines) -> Exit:
         raise
     finally:
         telling.cancel()
-        lines.put(report.minute(_began(time.time()), dropped=lines.dropped))
+        lines.put(report.minute(_began(time.time(), minute), dropped=lines.dropped))
         lines.put(report.stopped(why))
         await asyncio.to_thread(lines.close)
 
 
-async def _tell(report: Report, lines: Lines) -> None:
+async def _tell(report: Report, lines: Lines, minute: float) -> None:
     """A line at the end of each minute of the clock, for that minute; so in each there is one of each process, and
     their number is that of the fetchers."""
     while True:
-        began = _began(time.time())
+        began = _began(time.time(), minute)
         # A little later than the minute ends: timers may be early.
-        await asyncio.sleep(began + MINUTE + 0.1 - time.time())
+        await asyncio.sleep(began + minute + 0.1 - time.time())
         lines.put(report.minute(began, dropped=lines.dropped))
 
 
@@ -111,8 +112,8 @@ def _place(address: str) -> tuple[str, str]:
     return backend, rest.removeprefix("//") if address.startswith("aws://") else backend
 
 
-def _began(now: float) -> float:
-    return now - now % MINUTE
+def _began(now: float, minute: float) -> float:
+    return now - now % minute
 
 
 def _resident() -> int:
