@@ -1,0 +1,300 @@
+"""Complete crawls: merged, summed up and announced, once for each completion."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from crawler.archive.folder import parquet_name, summary_name, summary_text_name
+from crawler.archive.summary import Summary, moment, read_summary
+from crawler.errors import CrawlerError, StoreUnavailable
+from crawler.janitor import closing, memory
+from crawler.model import CrawlRecord, dead
+from crawler.state.sqlite import SqliteState
+from tests.contract.words import page, pages
+from tests.janitor.looking import Clock, Fleet, Watched
+
+
+async def completed(fleet: Fleet, janitor: Watched, **settings: Any) -> CrawlRecord:
+    """A crawl of three pages, at the look before the one that completes it."""
+    record = await fleet.begin(pages=pages(3), **settings)
+    await fleet.finish(record)
+    await janitor.look()
+    return record
+
+
+async def summary_of(fleet: Fleet, record: CrawlRecord) -> Summary:
+    found = await read_summary(fleet.store, record)
+    assert found is not None
+    return found
+
+
+async def test_a_complete_crawl_is_merged_summed_up_and_announced(fleet: Fleet, janitor: Watched) -> None:
+    record = await completed(fleet, janitor)
+    found = await janitor.look()
+    assert (found.completed, found.closed, found.faults) == (["c1"], ["c1"], [])
+    async with fleet.store.existing(parquet_name(record)) as path:
+        assert path is not None
+        rows, size = pq.read_table(path).to_pylist(), path.stat().st_size
+    summary = await summary_of(fleet, record)
+    assert summary.files.parquet == parquet_name(record)
+    assert (summary.files.parquet_bytes, summary.files.warc, summary.files.pages) == (size, 1, 1)
+    assert summary.totals is not None
+    assert (summary.totals.rows, summary.counts.done, len(rows)) == (3, 3, 3)
+    assert summary.faults == ()
+    async with fleet.store.existing(summary_text_name(record)) as path:
+        assert path is not None
+        assert "3 pages done" in path.read_text()
+    now = moment(janitor.clock.now)
+    assert janitor.events == [
+        {
+            "stack": "Stack",
+            "crawl": "c1",
+            "bucket": "",
+            "prefix": "crawls/2026/09/21/c1/",
+            "parquet": "crawls/2026/09/21/c1.parquet",
+            "summary": "crawls/2026/09/21/c1.summary.json",
+            "started_at": "2026-09-21T14:13:20.000000Z",
+            "completed_at": now,
+            "counts": {"discovered": 3, "done": 3, "skipped": 0, "dead": 0, "bytes": 300, "hosts": 1},
+            "note": "",
+        }
+    ]
+    assert (summary.completed_at, summary.announced_at) == (now, now)
+    assert janitor.lines[-1]["CrawlsCompleted"] == 1
+
+
+async def test_what_is_closed_stays_closed_also_where_no_look_remembers(fleet: Fleet, janitor: Watched) -> None:
+    record = await completed(fleet, janitor)
+    await janitor.look()
+    before = await summary_of(fleet, record)
+    await janitor.look()
+    await janitor.state.remember(memory.FACT, b"", 0)
+    await janitor.look()
+    await janitor.look()
+    assert len(janitor.events) == 1
+    assert await summary_of(fleet, record) == before
+
+
+async def test_a_crawl_that_workers_completed_is_closed(fleet: Fleet, janitor: Watched) -> None:
+    record = await fleet.begin()
+    await fleet.finish(record)
+    assert await fleet.state.complete("c1")
+    found = await janitor.look()
+    assert (found.completed, found.closed) == ([], ["c1"])
+
+
+async def test_a_crawl_that_went_on_and_is_complete_again_is_announced_again(fleet: Fleet, janitor: Watched) -> None:
+    record = await fleet.begin(pages=pages(2))
+    (lost, _) = leases = await fleet.state.claim(2)
+    await fleet.state.settle([(lease, dead("dns", "no such host")) for lease in leases])
+    for _ in range(2):
+        await janitor.look()
+    await fleet.state.revive("c1", [(lost.digest, 0.0)])
+    await fleet.finish(record)
+    for _ in range(3):
+        await janitor.look()
+    first, second = janitor.events
+    assert (first["counts"]["dead"], second["counts"]["dead"], second["counts"]["done"]) == (2, 1, 1)
+    assert first["completed_at"] < second["completed_at"] == (await summary_of(fleet, record)).completed_at
+
+
+async def test_what_listeners_are_told_can_be_read_when_they_are_told(fleet: Fleet, janitor: Watched) -> None:
+    record = await completed(fleet, janitor)
+    read = []
+
+    async def announce(detail: str) -> None:
+        told = msgspec.json.decode(detail)
+        async with fleet.store.existing(told["parquet"]) as parquet, fleet.store.existing(told["summary"]) as summary:
+            read.append((parquet is not None, summary is not None))
+
+    janitor.announce = announce  # type: ignore[method-assign]
+    await janitor.look()
+    assert read == [(True, True)]
+    assert (await summary_of(fleet, record)).announced_at
+
+
+async def test_an_event_that_fails_is_repeated_and_nothing_is_merged_again(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await completed(fleet, janitor)
+    announce = janitor.announce
+
+    async def fail(detail: str) -> None:
+        raise CrawlerError("no bus")
+
+    janitor.announce = fail  # type: ignore[method-assign]
+    found = await janitor.look()
+    assert (found.completed, found.closed, found.faults) == (["c1"], [], ["crawl c1: no bus"])
+    assert (await summary_of(fleet, record)).announced_at is None
+    janitor.announce = announce  # type: ignore[method-assign]
+    monkeypatch.setattr(closing, "merge", None)
+    assert (await janitor.look()).closed == ["c1"]
+    assert len(janitor.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "there is no room here to merge it"),
+        (MemoryError(), "there is no room here to merge it"),
+        (TimeoutError(), "merging it takes longer than a look may last"),
+    ],
+)
+async def test_a_crawl_too_large_to_merge_here_is_announced_with_the_command_that_merges_it(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    record = await completed(fleet, janitor)
+
+    async def merge(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(closing, "merge", merge)
+    assert (await janitor.look()).closed == ["c1"]
+    (event,) = janitor.events
+    assert event["parquet"] is None
+    assert event["note"] == f"not merged: {why}; run crawler merge --state aws://Stack --crawl c1"
+    summary = await summary_of(fleet, record)
+    assert (summary.note, summary.totals, summary.files.warc) == (event["note"], None, 1)
+    await janitor.look()
+    assert len(janitor.events) == 1
+
+
+async def test_a_full_disk_behind_the_store_is_no_room_either(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await completed(fleet, janitor)
+
+    async def merge(*_: object) -> None:
+        raise StoreUnavailable("did not do it") from OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(closing, "merge", merge)
+    assert (await janitor.look()).closed == ["c1"]
+    assert janitor.events[0]["parquet"] is None
+
+
+async def test_a_store_that_is_away_is_waited_for(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await completed(fleet, janitor)
+    away = True
+    merge = closing.merge
+
+    async def sometimes(*given: Any) -> Any:
+        if away:
+            raise StoreUnavailable("the store is away")
+        return await merge(*given)
+
+    monkeypatch.setattr(closing, "merge", sometimes)
+    for _ in range(4):
+        assert (await janitor.look()).faults == ["crawl c1: the store is away"]
+    away = False
+    assert (await janitor.look()).closed == ["c1"]
+    assert janitor.events[0]["parquet"]
+
+
+async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_second_time(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await completed(fleet, janitor)
+    tried = []
+
+    class Killed(BaseException):
+        pass
+
+    async def merge(*_: object) -> None:
+        tried.append(janitor.clock.now)
+        raise Killed
+
+    remember = SqliteState.remember
+
+    async def kept(state: SqliteState, name: str, value: bytes, seconds: float, **more: Any) -> bool:
+        if tried and seconds == 0 and tried[-1] == janitor.clock.now:
+            raise Killed  # who is dead gives nothing back
+        return await remember(state, name, value, seconds, **more)
+
+    monkeypatch.setattr(closing, "merge", merge)
+    monkeypatch.setattr(SqliteState, "remember", kept)
+    with pytest.raises(Killed):
+        await janitor.look()
+    assert (await janitor.look()).closed == []  # its time is not over yet, as far as anybody knows
+    with pytest.raises(Killed):
+        await janitor.look(15)
+    assert (await janitor.look(16)).closed == ["c1"]
+    assert len(tried) == 2
+    assert "did not survive 2 merges" in (await summary_of(fleet, record)).note
+
+
+async def test_of_two_looks_at_once_one_merges(fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    await completed(fleet, janitor)
+    other = Watched(janitor.state, janitor.clock)
+    merge = closing.merge
+
+    async def meanwhile(*given: Any) -> Any:
+        found = await other.look(0)
+        assert (found.completed, found.closed, found.faults) == ([], [], [])
+        return await merge(*given)
+
+    monkeypatch.setattr(closing, "merge", meanwhile)
+    assert (await janitor.look()).closed == ["c1"]
+    assert (len(janitor.events), other.events) == (1, [])
+
+
+async def test_a_look_with_little_time_left_closes_nothing(fleet: Fleet, janitor: Watched) -> None:
+    await completed(fleet, janitor)
+    found = await janitor.look(seconds=59)
+    assert (found.completed, found.closed) == (["c1"], [])
+    assert (await janitor.look()).closed == ["c1"]
+
+
+async def test_a_crawl_of_long_ago_is_left_alone(fleet: Fleet, janitor: Watched) -> None:
+    record = await fleet.begin()
+    await fleet.finish(record)
+    assert await fleet.state.complete("c1")
+    assert (await janitor.look(15 * 24 * 60)).closed == []
+    assert janitor.events == []
+
+
+async def test_a_crawl_that_cannot_be_closed_keeps_no_other_from_it(fleet: Fleet, janitor: Watched) -> None:
+    await completed(fleet, janitor)
+    other = await fleet.begin("c2", pages=[page(host="b.example")])
+    await fleet.finish(other)
+    await fleet.state.complete("c2")
+    async with fleet.store.replace(parquet_name(other)) as path:
+        path.write_bytes(b"x")
+    broken = Path(fleet.store.address) / summary_text_name(other)
+    broken.mkdir()  # nothing can be written under this name
+    found = await janitor.look()
+    assert found.closed == ["c1"]
+    (fault,) = found.faults
+    assert fault.startswith("crawl c2: cannot write to ")
+    broken.rmdir()
+    assert (await janitor.look()).closed == ["c2"]
+
+
+async def test_an_archive_in_another_place_than_the_stacks_bucket_is_not_reached_for(
+    tmp_path: Path, clock: Clock, fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = closing.Closing(janitor.state, "aws://Stack", janitor.announce, clock)
+    monkeypatch.setattr(SqliteState, "home", "s3://ours")
+    reached = {address: made._reaches(address) for address in ("s3://ours", "s3://ours/a", "s3://oursnot", "/home/me")}
+    assert reached == {"s3://ours": True, "s3://ours/a": True, "s3://oursnot": False, "/home/me": False}
+
+
+def test_of_a_bucket_the_event_tells_keys() -> None:
+    assert closing._place("s3://b/some/prefix/") == ("b", "some/prefix/")
+    assert closing._place("s3://b") == ("b", "")
+    assert closing._place("/folder") == ("", "")
+
+
+async def test_the_summary_is_gone_with_the_crawls_output(fleet: Fleet, janitor: Watched) -> None:
+    record = await completed(fleet, janitor)
+    await janitor.look()
+    await fleet.store.drop(parquet_name(record).removesuffix(".parquet"))
+    async with fleet.store.existing(summary_name(record)) as path:
+        assert path is None
