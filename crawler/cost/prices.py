@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from crawler.cost.usage import Unit, Usage
 
 REGION = "us-east-1"
@@ -40,11 +44,69 @@ METRIC_MONTH, ALARM_MONTH, DASHBOARD_MONTH = 0.30, 0.10, 3.00
 MONTH_HOURS = 730.0
 
 
+class Line(msgspec.Struct, frozen=True):
+    """One line of a bill: an amount of `what` at a service, and its list price in dollars."""
+
+    service: str
+    what: str
+    amount: float
+    dollars: float
+
+
+def requests(used: Usage) -> list[Line]:
+    """The bill of requests."""
+
+    def line(service: str, what: str, unit: Unit, price: float, share: float = 1.0) -> Line:
+        amount = used.units.get(unit, 0) * share
+        return Line(service, what, amount, amount * price / MILLION)
+
+    return [
+        line("SQS", "requests", Unit.SQS, SQS),
+        line("SQS", "with a group (fair queues)", Unit.FAIR, FAIR_QUEUE),
+        line("DynamoDB", "write units", Unit.WRITES, WRITE_UNIT),
+        line("DynamoDB", "read units", Unit.HALF_READS, READ_UNIT, 0.5),
+        line("S3", "PUT, LIST", Unit.PUTS, S3_PUT),
+        line("S3", "GET", Unit.GETS, S3_GET),
+    ]
+
+
 def dollars(used: Usage) -> dict[str, float]:
     """List price of requests by service; storage and compute are not in it."""
-    units = used.units
-    return {
-        "SQS": (units.get(Unit.SQS, 0) * SQS + units.get(Unit.FAIR, 0) * FAIR_QUEUE) / MILLION,
-        "DynamoDB": (units.get(Unit.WRITES, 0) * WRITE_UNIT + units.get(Unit.HALF_READS, 0) / 2 * READ_UNIT) / MILLION,
-        "S3": (units.get(Unit.PUTS, 0) * S3_PUT + units.get(Unit.GETS, 0) * S3_GET) / MILLION,
-    }
+    return by_service(requests(used))
+
+
+def by_service(lines: Iterable[Line]) -> dict[str, float]:
+    """Dollars by service."""
+    sums: dict[str, float] = {}
+    for line in lines:
+        sums[line.service] = sums.get(line.service, 0.0) + line.dollars
+    return sums
+
+
+def fargate(hours: float, cpu: int, memory: int, spot: bool) -> list[Line]:
+    """Tasks for so many hours in all, of Fargate's CPU units (1024 = one vCPU) and MiB; each with a public address."""
+    price = (cpu / 1024 * VCPU_HOUR + memory / 1024 * GB_HOUR) * (SPOT if spot else 1.0)
+    return [
+        Line("Fargate", f"task hours{' on Spot' if spot else ''}", hours, hours * price),
+        Line("Fargate", "hours of public IPv4", hours, hours * PUBLIC_IPV4_HOUR),
+    ]
+
+
+def functions(gb_seconds: float, invocations: float) -> list[Line]:
+    return [
+        Line("Lambda", "GB-seconds", gb_seconds, gb_seconds * GB_SECOND),
+        Line("Lambda", "invocations", invocations, invocations * INVOCATION / MILLION),
+    ]
+
+
+def logs(size: float) -> Line:
+    """Bytes of log lines taken in."""
+    return Line("CloudWatch", "GB of logs", size / GB, size / GB * LOG_GB)
+
+
+def kept(stored: float, items: float) -> list[Line]:
+    """A month of what stays: bytes in the bucket, and bytes in the tables."""
+    return [
+        Line("S3", "GB stored", stored / GB, stored / GB * S3_GB_MONTH),
+        Line("DynamoDB", "GB stored", items / GB, items / GB * TABLE_GB_MONTH),
+    ]

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aioboto3
@@ -139,16 +139,22 @@ class Aws:
             raise StateUnavailable(f"an answer without {needed}: is this AWS?")
         return answer  # type: ignore[no-any-return]
 
-    async def stack_outputs(self, stack: str) -> dict[str, str]:
-        """Outputs of a CloudFormation stack, by key."""
+    @asynccontextmanager
+    async def client(self, service: str) -> AsyncGenerator[Any, None]:
+        """A client of another service, for a few requests."""
         async with AsyncExitStack() as clients:
             try:
-                session = self._session.client("cloudformation", config=AioConfig(**TIMES))
-                client = await clients.enter_async_context(session)
+                made: Any = self._session.client(service, config=AioConfig(**TIMES))
+                client = await clients.enter_async_context(made)
             except (BotoCoreError, ValueError) as error:
                 raise _usage(error) from None
             self._watch(client)
-            found = (await self.ask(client.describe_stacks(StackName=stack), "Stacks"))["Stacks"]
+            yield client
+
+    async def stack_outputs(self, stack: str) -> dict[str, str]:
+        """Outputs of a CloudFormation stack, by key."""
+        async with self.client("cloudformation") as client:
+            found: Any = (await self.ask(client.describe_stacks(StackName=stack), "Stacks"))["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in found[0].get("Outputs", [])}
 
     async def items(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
