@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -55,11 +56,21 @@ class Context:
     ) -> None:
         self.record, self.visitor, self.ledgers = record, visitor, ledgers
         self.robots, self.fetcher, self.revisits = robots, fetcher, revisits
-        self.read_at = time.monotonic()
+        self.read()
+
+    def read(self) -> None:
+        """The record was read just now."""
+        self._read_at = time.monotonic(), time.time()
+
+    @property
+    def old(self) -> bool:
+        """Whether the record should be read again. While a function is frozen its monotonic clock may stand still; the
+        other one may jump."""
+        return max(time.monotonic() - self._read_at[0], time.time() - self._read_at[1]) > REFRESH
 
 
 class Contexts:
-    """The contexts of a worker, by crawl."""
+    """The contexts of a worker, by crawl. `longest`: seconds that no request of it outlasts."""
 
     def __init__(
         self,
@@ -69,8 +80,10 @@ class Contexts:
         parser: Parser,
         counters: Counters,
         stopping: asyncio.Event,
+        longest: float,
     ) -> None:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
+        self._longest = longest
         self._counters, self.hosts, self._flights = counters, Hosts(state), Flights(state)
         # A child of their own: a large sitemap keeps no page waiting. There is none until the first sitemap.
         self._lists = Parser(PARSE_TIMEOUT, MAX_SIZE)
@@ -84,10 +97,10 @@ class Contexts:
     async def visitor(self, crawl: str) -> Visitor:
         """The visitor of a crawl, with settings not older than half a minute. Raises CannotServe."""
         context = self._contexts.get(crawl)
-        if context is None or time.monotonic() - context.read_at > REFRESH:
+        if context is None or context.old:
             async with self._making:
                 context = self._contexts.get(crawl)
-                if context is None or time.monotonic() - context.read_at > REFRESH:
+                if context is None or context.old:
                     context = await self._read(crawl, context)
         return context.visitor
 
@@ -107,6 +120,19 @@ class Contexts:
         if context is not None and lease.attempt >= context.record.settings.max_attempts:
             return dead("fault", text)
         return try_again(time.time() + retry.backoff("fault", lease.attempt, jitter=0.0), "fault", text)
+
+    @property
+    def loading(self) -> bool:
+        """Whether a robots.txt is on its way."""
+        return any(context.robots.loading for context in self._contexts.values())
+
+    async def rest(self, seconds: float) -> None:
+        """Leave nothing running: what is to be told of requests that ended is told, what is on its way is given up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._flights.close()
+        for context in [*self._retired, *self._contexts.values()]:
+            await context.robots.close()
 
     async def close(self, seconds: float) -> None:
         """Close archives (what they hold is durable and named) and connections.
@@ -148,7 +174,7 @@ class Contexts:
             self._retired.append(self._contexts.pop(crawl))
             old = None
         if old is not None and old.record.settings == record.settings:
-            old.read_at = time.monotonic()
+            old.read()
             return old
         settings = record.settings
         # What may fail comes before what would have to be closed then.
@@ -164,6 +190,7 @@ class Contexts:
             allow_private=settings.allow_private,
             max_body=settings.max_body,
             concurrency=settings.concurrency,
+            longest=self._longest,
         )
         await fetcher.start()
         seen = old.ledgers.discoverer.seen if old else SeenCache()

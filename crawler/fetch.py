@@ -49,7 +49,7 @@ class Fetcher:
     """Fetches for one crawl, at most `concurrency` requests at a time. Open it with `start` or `async with`.
 
     contact: sent as From when it is a mail address. max_body: decoded bytes kept of a body. allow_private: permits
-    loopback and private addresses.
+    loopback and private addresses. longest: seconds that no request outlasts.
     """
 
     def __init__(
@@ -59,11 +59,12 @@ class Fetcher:
         allow_private: bool = False,
         max_body: int = 10 * MIB,
         concurrency: int = 64,
+        longest: float = DEADLINE,
     ) -> None:
         self._headers = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING}
         if sender := from_field(contact):
             self._headers["From"] = sender
-        self._allow_private, self._max_body = allow_private, max_body
+        self._allow_private, self._max_body, self._longest = allow_private, max_body, longest
         self._slots = asyncio.Semaphore(concurrency)
         self._large = asyncio.Semaphore(AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
@@ -123,7 +124,9 @@ class Fetcher:
         the first byte of a body is that a failure.
         """
         async with contextlib.nullcontext() if extra else self._slots:
-            return await self._get(url, headers, max_body or self._max_body, deadline or DEADLINE, room)
+            return await self._get(
+                url, headers, max_body or self._max_body, min(deadline or DEADLINE, self._longest), room
+            )
 
     async def _get(
         self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float, room: Room | None

@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ import msgspec
 from crawler import urls
 from crawler.contexts import Contexts
 from crawler.errors import CannotServe, StateUnavailable, StoreUnavailable, UsageError
+from crawler.fetch import DEADLINE
 from crawler.model import FINISHED, Beat, Lease, Settled, Verdict, defer
 from crawler.parser import Parser
 from crawler.patience import patiently, say
@@ -73,7 +75,11 @@ class Held(msgspec.Struct, gc=False):
 
 
 class Worker:
-    """One fetcher: works on one crawl of a state, or on all of them, until stopped or until there is nothing left."""
+    """One fetcher: works on one crawl of a state, or on all of them, until stopped or until there is nothing left.
+
+    until_complete: until all crawls are complete. until: until this says that there is nothing more to claim for now.
+    longest: seconds that no request outlasts.
+    """
 
     def __init__(
         self,
@@ -84,9 +90,11 @@ class Worker:
         crawl: str | None = None,
         concurrency: int = 64,
         until_complete: bool = False,
+        until: Callable[[], bool] | None = None,
+        longest: float = DEADLINE,
     ) -> None:
         self._state, self._crawl, self._name = state, crawl, name
-        self._slots, self._until_complete = concurrency, until_complete
+        self._slots, self._until_complete, self._until = concurrency, until_complete, until
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._room = asyncio.Event()
@@ -95,9 +103,11 @@ class Worker:
         self._held: dict[str, Held] = {}
         self._finished: deque[float] = deque()
         self._ask_at = 0.0
+        # Whoever can tell that there is nothing more ends soon after it, and asks nobody for that.
+        self._longest_pause = LONG_PAUSE if until is None else SHORT_PAUSE * 5
         self._parser = Parser()
         self.counters = Counters()
-        self._contexts = Contexts(state, store, name, self._parser, self.counters, self._stopping)
+        self._contexts = Contexts(state, store, name, self._parser, self.counters, self._stopping, longest)
         self._settler = Settler(
             state, self._contexts.ledgers, lambda: not self._tasks, self._settled, self.counters.discovered
         )
@@ -118,7 +128,22 @@ class Worker:
         return self._contexts.hosts.held(since)
 
     async def run(self) -> Exit:
-        """Work until complete or stopped. The caller closes the state."""
+        """Work until there is nothing left or stopped, and close. The caller closes the state."""
+        try:
+            return await self.shift()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close what a shift leaves open."""
+        await asyncio.gather(
+            self._contexts.close(GIVE_BACK if self._hurry.is_set() else WRITE),
+            self._parser.close(),
+        )
+
+    async def shift(self) -> Exit:
+        """Work until there is nothing left or stopped. Then nothing is held and nothing runs, and what is open stays
+        open: archives, connections, what is known. After one that was not stopped another may follow, until `close`."""
         await self._parser.start()
         # Reads the list of suffixes now, and not between a turn and its request.
         await asyncio.to_thread(urls.registrable_domain, "example.com")
@@ -154,7 +179,7 @@ class Worker:
                 continue
             try:
                 leases = await self._state.claim(room, self._crawl)
-                if not leases and self._until_complete and await self._over():
+                if not leases and await self._over():
                     return
             except StateUnavailable as error:
                 say(error)
@@ -162,7 +187,7 @@ class Worker:
             for lease in leases:
                 self._start(lease)
             # A host's next turn is an interval away at most: who looks less often would let it pass.
-            longest = max(SHORT_PAUSE, min(LONG_PAUSE, self._contexts.interval / 2))
+            longest = max(SHORT_PAUSE, min(self._longest_pause, self._contexts.interval / 2))
             pause = SHORT_PAUSE if leases else min(pause * 2, longest)
             if len(leases) < room:
                 await _first_of(self._stopping, timeout=pause)
@@ -216,9 +241,13 @@ class Worker:
         self._settler.read(lease, whole=whole)
 
     async def _over(self) -> bool:
-        """Whether every crawl this worker serves is complete: exact, and only asked when nothing is in our hands, and
-        the less often the more is left to do."""
-        if self._tasks or self._held or time.monotonic() < self._ask_at:
+        """Whether there is nothing left for this worker to do: only asked when nothing is in our hands. Whether every
+        crawl is complete is exact, and asked the less often the more is left to do."""
+        if self._tasks or self._held:
+            return False
+        if self._until is not None:
+            return self._until() and not self._contexts.loading
+        if not self._until_complete or time.monotonic() < self._ask_at:
             return False
         for record in await self._state.crawls():
             if record.completed_at is not None or self._crawl not in (None, record.id):
@@ -299,8 +328,7 @@ class Worker:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=GIVE_BACK)
-        closing = self._contexts.close(GIVE_BACK if self._hurry.is_set() else WRITE)
-        await asyncio.gather(self._give_back(), closing, self._parser.close())
+        await asyncio.gather(self._give_back(), self._contexts.rest(GIVE_BACK))
         with contextlib.suppress(TimeoutError, StateUnavailable):
             async with asyncio.timeout(GIVE_BACK):
                 # A sign of life from long ago is a goodbye: from now on nobody counts this worker as alive.

@@ -121,8 +121,13 @@ class RobotsKeeper:
             if isinstance(answer, Robots):
                 await self._delays.enforce(gate, origin, answer, slowed, fetched=False)
 
+    @property
+    def loading(self) -> bool:
+        """Whether a file is on its way."""
+        return bool(self._loading)
+
     async def close(self) -> None:
-        """Give up what is being fetched."""
+        """Give up what is being fetched; what comes later is fetched all the same."""
         loading = list(self._loading.values())
         for task in loading:
             task.cancel()
