@@ -1,7 +1,8 @@
 """The saved queries: text files beside this one, each beginning with its title and description as comments.
 
-They keep to what Athena (Trino) and DuckDB have in common. The crawl's id is each query's one parameter, `?`, in a WHERE
-clause, where Athena allows it; the table is named `pages`.
+They keep to what Athena (Trino) and DuckDB have in common. The table is named `pages`. The crawl's id is each query's
+one parameter, `?`; Athena allows it in a WHERE clause only. Of a recursive query Athena wants column names for each of
+its parts, leaves it after ten steps, and reads the table again for each step.
 """
 
 from __future__ import annotations
