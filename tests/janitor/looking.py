@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,5 +98,5 @@ class Fleet:
         return len(leases)
 
 
-async def opened(folder: Path, clock: Clock) -> SqliteState:
+async def opened(folder: Path, clock: Callable[[], float]) -> SqliteState:
     return await SqliteState.open(str(folder / "state.sqlite"), worker="janitor", create=True, clock=clock)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crawler.archive.folder import parquet_name, summary_name, summary_text_name
+from crawler.archive.merge import merge
 from crawler.archive.summary import Summary, moment, read_summary
 from crawler.errors import CrawlerError, StoreUnavailable
 from crawler.janitor import closing, memory
@@ -151,10 +152,10 @@ async def test_a_crawl_too_large_to_merge_here_is_announced_with_the_command_tha
 ) -> None:
     record = await completed(fleet, janitor)
 
-    async def merge(*_: object) -> None:
+    async def failing(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(closing, "merge", merge)
+    monkeypatch.setattr(closing, "merge", failing)
     assert (await janitor.look()).closed == ["c1"]
     (event,) = janitor.events
     assert event["parquet"] is None
@@ -170,10 +171,10 @@ async def test_a_full_disk_behind_the_store_is_no_room_either(
 ) -> None:
     await completed(fleet, janitor)
 
-    async def merge(*_: object) -> None:
+    async def failing(*_: object) -> None:
         raise StoreUnavailable("did not do it") from OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(closing, "merge", merge)
+    monkeypatch.setattr(closing, "merge", failing)
     assert (await janitor.look()).closed == ["c1"]
     assert janitor.events[0]["parquet"] is None
 
@@ -183,7 +184,6 @@ async def test_a_store_that_is_away_is_waited_for(
 ) -> None:
     await completed(fleet, janitor)
     away = True
-    merge = closing.merge
 
     async def sometimes(*given: Any) -> Any:
         if away:
@@ -207,7 +207,7 @@ async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_second_time(
     class Killed(BaseException):
         pass
 
-    async def merge(*_: object) -> None:
+    async def failing(*_: object) -> None:
         tried.append(janitor.clock.now)
         raise Killed
 
@@ -218,7 +218,7 @@ async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_second_time(
             raise Killed  # who is dead gives nothing back
         return await remember(state, name, value, seconds, **more)
 
-    monkeypatch.setattr(closing, "merge", merge)
+    monkeypatch.setattr(closing, "merge", failing)
     monkeypatch.setattr(SqliteState, "remember", kept)
     with pytest.raises(Killed):
         await janitor.look()
@@ -233,7 +233,6 @@ async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_second_time(
 async def test_of_two_looks_at_once_one_merges(fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     await completed(fleet, janitor)
     other = Watched(janitor.state, janitor.clock)
-    merge = closing.merge
 
     async def meanwhile(*given: Any) -> Any:
         found = await other.look(0)
