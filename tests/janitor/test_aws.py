@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -16,89 +16,20 @@ from crawler.archive.stores import open_store
 from crawler.archive.summary import Summary
 from crawler.config import CrawlSettings
 from crawler.discover import seed_page
-from crawler.entrypoints import functions
 from crawler.entrypoints.janitor_function import handler
 from crawler.errors import CrawlerError
 from crawler.janitor import aws
 from crawler.loop import Worker
 from crawler.model import Beat, CrawlRecord, Phase
-from crawler.state.aws import dead_letters, lanes
 from crawler.state.aws.state import AwsState
 from crawler.telemetry.names import Ledger, Watch
-from tests.aws.places import Place, copy_of, pages
+from tests.aws.places import copy_of, pages
 from tests.aws.proxy import Answer, Forward, Proxy
 from tests.emulator import Emulator
 from tests.faults.site import Site, small_site
+from tests.janitor.account import Account
 
 pytestmark = pytest.mark.emulator
-
-
-class Account(NamedTuple):
-    """Queues, tables, a bucket, a service of two tasks, and a queue that gets what the crawler tells of."""
-
-    place: Place
-    bucket: str
-    address: str
-    service: str
-    sqs: Any
-    s3: Any
-    ecs: Any
-
-    def events(self) -> list[dict[str, Any]]:
-        """Events that came since the last call."""
-        url = self.sqs.get_queue_url(QueueName=self.service)["QueueUrl"]
-        bodies = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
-        for body in bodies:
-            self.sqs.delete_message(QueueUrl=url, ReceiptHandle=body["ReceiptHandle"])
-        return [json.loads(body["Body"]) for body in bodies]
-
-    def desired(self) -> int:
-        (service,) = self.ecs.describe_services(cluster=self.service, services=[self.service])["services"]
-        return int(service["desiredCount"])
-
-    def object(self, key: str) -> bytes:
-        body: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        return body
-
-
-@pytest.fixture
-def account(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    for name, value in emulator.environment.items():
-        monkeypatch.setenv(name, value)
-    place = Place(emulator)
-    name = place.table
-    sqs, s3, ecs, events = (emulator.client(service) for service in ("sqs", "s3", "ecs", "events"))
-    s3.create_bucket(Bucket=name)
-    url = sqs.create_queue(QueueName=name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    events.put_rule(Name=name, EventPattern=json.dumps({"source": ["crawler"], "detail-type": ["CrawlCompleted"]}))
-    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
-    ecs.create_cluster(clusterName=name)
-    ecs.register_task_definition(family=name, containerDefinitions=[{"name": "w", "image": "i", "memory": 64}])
-    ecs.create_service(cluster=name, serviceName=name, taskDefinition=name, desiredCount=2)
-    address = f"aws:{place.address.replace('bucket=shelf', f'bucket={name}')}"
-    monkeypatch.setenv("CRAWLER_STATE", address)
-    monkeypatch.setenv("CRAWLER_CLUSTER", name)
-    monkeypatch.setenv("CRAWLER_SERVICE", name)
-    monkeypatch.setattr(dead_letters, "WAIT", 0)
-    monkeypatch.setattr(lanes, "POLL", 0)
-    monkeypatch.setattr(lanes, "LONG_POLL", 0)
-    yield Account(place, name, address, name, sqs, s3, ecs)
-    events.remove_targets(Rule=name, Ids=["queue"])
-    events.delete_rule(Name=name)
-    place.remove()
-
-
-@pytest.fixture(autouse=True)
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a function's process keeps between its calls is the test's own, and closed behind it."""
-    opened: dict[str, Any] = {}
-    with asyncio.Runner() as runner:
-        monkeypatch.setattr(functions, "_runner", runner)
-        monkeypatch.setattr(functions, "_opened", opened)
-        yield
-        for state in opened.values():
-            runner.run(state.close())
 
 
 @pytest.fixture
