@@ -151,6 +151,7 @@ class Worker:
         beating = asyncio.create_task(self._beat())
         claiming = asyncio.create_task(self._claim())
         hurry = asyncio.create_task(self._hurry.wait())
+        whole = False
         try:
             await asyncio.wait({claiming, settling, beating, hurry}, return_when=asyncio.FIRST_COMPLETED)
             for task in (settling, beating):
@@ -162,9 +163,11 @@ class Worker:
                 claiming.result()
             over = not self._stopping.is_set()
             await self._drain(settling, hurry)
+            whole = True
             return Exit.COMPLETE if over else Exit.STOPPED
         finally:
-            await self._leave(claiming, settling, beating, hurry)
+            # What was delivered and broke a function stays for its next delivery: at once it would break the next call.
+            await self._leave(claiming, settling, beating, hurry, give_back=whole or self._until is None)
 
     # ---------------------------------------------------------------- claim
 
@@ -322,12 +325,14 @@ class Worker:
         if settling.done():
             settling.result()
 
-    async def _leave(self, *background: asyncio.Task[Any]) -> None:
-        """Whatever is still held goes back; nothing here may wait for long."""
+    async def _leave(self, *background: asyncio.Task[Any], give_back: bool) -> None:
+        """Whatever is still held goes back, or stays leased; nothing here may wait for long."""
         tasks = {*background, *self._tasks, *self._reading}
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=GIVE_BACK)
+        if not give_back:
+            self._held.clear()
         await asyncio.gather(self._give_back(), self._contexts.rest(GIVE_BACK))
         with contextlib.suppress(TimeoutError, StateUnavailable):
             async with asyncio.timeout(GIVE_BACK):

@@ -19,6 +19,7 @@ import os
 import secrets
 import sys
 import time
+from collections import Counter
 from typing import Any, Protocol
 
 import msgspec
@@ -80,6 +81,11 @@ class Fetcher:
         self._worker: Worker | None = None
         self._report: Report | None = None
         self._told = Usage()
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Requests of the state by `service.Operation`."""
+        return self._state.requests if self._state is not None else Counter()
 
     async def call(self, deliveries: list[Delivery], seconds: float) -> list[str]:
         """Work on an event for at most so many seconds: the ids of its messages that are to stay on their queue.

@@ -12,6 +12,7 @@ from crawler.entrypoints.fetcher_function import Fetcher
 from crawler.model import CrawlRecord
 from crawler.state.aws.state import AwsState
 from tests.aws.places import Place
+from tests.aws.proxy import Proxy
 from tests.emulator import Emulator
 
 VISIBILITY = 365
@@ -57,3 +58,13 @@ async def fetcher(place: Place) -> AsyncIterator[Fetcher]:
     fetcher = Fetcher()
     yield fetcher
     await fetcher.close()
+
+
+@pytest.fixture
+async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    """A proxy that the function goes through."""
+    proxy = Proxy(emulator.endpoint)
+    await proxy.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    yield proxy
+    await proxy.stop()

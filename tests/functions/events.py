@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from tests.aws.places import Place
 from tests.emulator import ACCOUNT, REGION
 
 Event = dict[str, Any]
 
 
-def event(place: Place, most: int = 1_000, queue: str = "") -> Event:
+class Queues(Protocol):
+    """Queues by name, and a client."""
+
+    sqs: Any
+    normal: str
+
+    def url(self, queue: str) -> str: ...
+
+
+def event(place: Queues, most: int = 1_000, queue: str = "") -> Event:
     """An event of the messages that wait on a queue, which are in flight from now on."""
     queue, records = queue or place.normal, []
     while len(records) < most:
@@ -38,7 +46,7 @@ def event(place: Place, most: int = 1_000, queue: str = "") -> Event:
     return {"Records": records}
 
 
-def answered(place: Place, event: Event, staying: Sequence[str]) -> None:
+def answered(place: Queues, event: Event, staying: Sequence[str]) -> None:
     """What Lambda does after an answer: all messages that do not stay are deleted."""
     for record in event["Records"]:
         if record["messageId"] not in staying:
@@ -46,7 +54,7 @@ def answered(place: Place, event: Event, staying: Sequence[str]) -> None:
             place.sqs.delete_message(QueueUrl=place.url(queue), ReceiptHandle=record["receiptHandle"])
 
 
-def failed(place: Place, event: Event) -> None:
+def failed(place: Queues, event: Event) -> None:
     """The visibility timeout of an event's messages is over."""
     for record in event["Records"]:
         queue = record["eventSourceARN"].rpartition(":")[2]

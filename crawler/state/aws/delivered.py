@@ -34,7 +34,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delivered:
-    """The messages of one event at a time. Until `until` (Unix seconds) pages may wait here for their turn."""
+    """The messages of one event at a time: a source of claims. Until `until` (Unix seconds) pages may wait here for their turn."""
 
     def __init__(self, queues: Queues, clock: Callable[[], float]) -> None:
         self._queues, self._clock = queues, clock
@@ -86,5 +86,6 @@ class Delivered:
         return received
 
     async def close(self) -> list[Received]:
-        """None was received that nobody took."""
-        return []
+        """What no claim came to take."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
