@@ -21,7 +21,8 @@ class Queues(Protocol):
 
 def event(place: Queues, most: int = 1_000, queue: str = "") -> Event:
     """An event of the messages that wait on a queue, which are in flight from now on."""
-    queue, records = queue or place.normal, []
+    queue = queue or place.normal
+    records: list[dict[str, Any]] = []
     while len(records) < most:
         answer = place.sqs.receive_message(
             QueueUrl=place.url(queue),

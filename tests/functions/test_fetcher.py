@@ -121,11 +121,9 @@ async def test_a_feeder_in_an_event_does_its_work_and_sends_its_successor(
         line = lines[0]
         feed = Feed(feed="c", run=place.run("c"), gate="127.0.0.1", token=line["feeder"]["S"], born=time.time() - 100)
         place.send(encode(feed))
-        before = sum(place.depth())
         assert await work(fetcher, place) == []
         after = next(item for item in place.items(place.control) if item["pk"] == line["pk"])
-    assert after["feeder"] != line["feeder"]
-    assert sum(place.depth()) == before - 1  # the page whose turn it was; the feeder has a successor
+    assert after["feeder"]["S"] not in ("", line["feeder"]["S"])
 
 
 async def test_pages_whose_turn_is_far_are_sent_again_and_the_others_keep_the_pace(
@@ -305,9 +303,9 @@ async def test_a_page_costs_few_requests(
 ) -> None:
     async with serve(site(linked)) as server:
         await seed(*(server.url(f"/p{number}") for number in range(100)))
-        for _ in range(2):
-            before = fetcher.requests.copy()
-            assert await work(fetcher, place) == []
+        assert await work(fetcher, place) == []
+        before = fetcher.requests.copy()
+        assert await work(fetcher, place) == []
     used = fetcher.requests - before
     (line,) = capsys.readouterr().out.splitlines()[-1:]
     told = msgspec.json.decode(line)
