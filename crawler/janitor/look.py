@@ -34,6 +34,11 @@ SILENT = 60.0
 LATELY = 14 * 24 * 3600.0
 """Seconds since its completion for which a crawl is summed up, should it not be: the janitor was away, or is new."""
 
+TOO_LARGE = (
+    "its records cannot be read within one look, so whether it is complete is for another process to find out: "
+    "run crawler work --until-complete"
+)
+
 ENOUGH = 2 * SPARE
 """Seconds that must be left for a crawl to be closed in this look."""
 
@@ -84,7 +89,8 @@ class Janitor:
         new = Memory(at=now, closed=dict(was.closed))
         with self._guarded(found, "dead letters"):
             found.dead = await self._state.drain_dead_letters()
-        standings = await self._stand([record for record in records if record.completed_at is None], was, new, found)
+        running = [record for record in records if record.completed_at is None]
+        standings = await self._stand(running, was, new, found, until)
         with self._guarded(found, "workers"):
             await self._workers(was, new, found)
         for line in metrics(self._closing.stack, standings, found, now):
@@ -95,13 +101,16 @@ class Janitor:
         await self._close(records, new, found, until)
         return found
 
-    async def _stand(self, records: Sequence[CrawlRecord], was: Memory, new: Memory, found: Found) -> list[Standing]:
+    async def _stand(
+        self, records: Sequence[CrawlRecord], was: Memory, new: Memory, found: Found, until: float
+    ) -> list[Standing]:
         standings = []
         for record in records:
             if (before := was.seen.get(record.id)) is not None:
                 new.seen[record.id] = before  # should this look fail at it
             with self._guarded(found, f"crawl {record.id}"):
-                standing = await stand(self._state, record, before, self._clock())
+                now = self._clock()
+                standing = await stand(self._state, record, before, now, max(0.0, until - SPARE - now))
                 new.seen[record.id] = standing.sight
                 standings.append(standing)
         for standing in standings:
@@ -114,6 +123,10 @@ class Janitor:
                 found.running.append(name)
             if standing.stalled:
                 found.stalled.append(name)
+            if standing.too_large:
+                text = f"crawl {name}: {TOO_LARGE} --crawl {name}"
+                log.error("%s", text)
+                found.faults.append(text)
         return standings
 
     async def _workers(self, was: Memory, new: Memory, found: Found) -> None:

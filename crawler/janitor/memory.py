@@ -7,6 +7,8 @@ the same time the last writer wins.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from crawler.state.port import CrawlState
@@ -17,13 +19,24 @@ KEPT = 30 * 24 * 3600.0
 """Seconds."""
 
 
+class Hosts(StrEnum):
+    """The hosts of a crawl that stands still, those that have pages left."""
+
+    UNKNOWN = ""
+    OPEN = "open"
+    """At least one could have been asked."""
+    CLOSED = "closed"
+    """None could: Retry-After, back-off, or a Crawl-delay longer than nothing has moved for."""
+    NONE = "none"
+    """There are none, whatever the counters say."""
+
+
 class Sight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A crawl that is not complete, as a look saw it.
 
     `discovered`, `finished`: pages; `moved_at` is when a look first saw so many finished. Times are Unix seconds.
     `empty`: the frontier held nothing of it. `doubted`: and yet its records said that it is not complete. `swept_at`:
-    when its lost pages were last looked for. `read_at`: when its hosts were last looked at, to find out whether it
-    `waits` for them.
+    when its lost pages were last looked for. `read_at`: when its hosts were last looked at, and how they were.
     """
 
     discovered: int
@@ -33,7 +46,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     doubted: bool = False
     swept_at: float = 0.0
     read_at: float = 0.0
-    waits: bool = False
+    hosts: Hosts = Hosts.UNKNOWN
 
 
 class Memory(msgspec.Struct, kw_only=True):

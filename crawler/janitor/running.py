@@ -18,7 +18,7 @@ import logging
 import msgspec
 from msgspec.structs import replace
 
-from crawler.janitor.memory import Sight
+from crawler.janitor.memory import Hosts, Sight
 from crawler.model import Counts, CrawlRecord
 from crawler.state.port import CrawlState
 
@@ -35,9 +35,13 @@ ASK_AGAIN = 11.0
 counters that it has seen unchanged for ten seconds, and each look may be a new process."""
 
 
+LONG = 3600.0
+"""Seconds, where nobody is in a hurry."""
+
+
 class Standing(msgspec.Struct, kw_only=True):
     """What a look found of a crawl. `progress`: pages finished since the look before. `swept`: pages that were queued
-    again. `complete`: it has become so just now."""
+    again. `complete`: it has become so just now. `too_large`: its records could not be read in the time there was."""
 
     record: CrawlRecord
     counts: Counts
@@ -46,34 +50,48 @@ class Standing(msgspec.Struct, kw_only=True):
     swept: int = 0
     stalled: bool = False
     complete: bool = False
+    too_large: bool = False
 
 
-async def stand(state: CrawlState, record: CrawlRecord, was: Sight | None, now: float) -> Standing:
-    """Look at a crawl, `was` being what the look before saw. Errors: StateUnavailable; UsageError when it was purged
-    meanwhile."""
+async def stand(
+    state: CrawlState, record: CrawlRecord, was: Sight | None, now: float, seconds: float = LONG
+) -> Standing:
+    """Look at a crawl, `was` being what the look before saw, for so many seconds at most. Errors: StateUnavailable;
+    UsageError when it was purged meanwhile."""
     counts = await state.counts(record.id)
+    standing = _seen(record, counts, was, now)
+    sight = standing.sight
+    left = counts.outstanding > 0 or sight.discovered > sight.finished
+    if was is None or (record.paused and left) or seconds <= 0:
+        return standing
+    try:
+        async with asyncio.timeout(seconds):
+            if sight.empty and was.empty and (was.discovered, was.finished) == (sight.discovered, sight.finished):
+                await _end(state, standing, left=left, now=now)
+            elif not sight.empty and not standing.progress:
+                await _wait(state, standing, now)
+    except TimeoutError:
+        # As if it had answered no: once an hour is often enough to read so much for nothing.
+        standing.sight = replace(sight, doubted=True, swept_at=now, read_at=now)
+        standing.stalled, standing.too_large = True, True
+    return standing
+
+
+def _seen(record: CrawlRecord, counts: Counts, was: Sight | None, now: float) -> Standing:
+    """How a crawl stands by its counters."""
     finished = counts.done + counts.skipped + counts.dead
     sight = Sight(discovered=counts.discovered, finished=finished, moved_at=now, empty=counts.outstanding == 0)
     standing = Standing(record=record, counts=counts, sight=sight)
-    if was is None:
-        return standing
-    standing.progress = max(0, finished - was.finished)
-    still = (was.discovered, was.finished) == (sight.discovered, sight.finished)
-    standing.sight = replace(
-        sight,
-        moved_at=now if standing.progress else was.moved_at,
-        doubted=was.doubted and still,
-        swept_at=was.swept_at,
-        read_at=was.read_at,
-        waits=was.waits,
-    )
-    left = counts.outstanding > 0 or counts.discovered > finished
-    if record.paused and left:
-        return standing
-    if sight.empty and was.empty and still:
-        await _end(state, standing, left=left, now=now)
-    elif not sight.empty and not standing.progress:
-        await _wait(state, standing, now)
+    if was is not None:
+        standing.progress = max(0, finished - was.finished)
+        still = (was.discovered, was.finished) == (sight.discovered, finished)
+        sight = replace(sight, doubted=was.doubted and still, swept_at=was.swept_at)
+        if not standing.progress:
+            sight = replace(sight, moved_at=was.moved_at, read_at=was.read_at, hosts=was.hosts)
+        elif was.hosts is Hosts.CLOSED:
+            # That holds for its hour, whatever one of them lets through in between.
+            sight = replace(sight, read_at=was.read_at, hosts=was.hosts)
+        standing.sight = sight
     return standing
 
 
@@ -105,19 +123,23 @@ async def _complete(state: CrawlState, crawl: str) -> bool:
 
 async def _wait(state: CrawlState, standing: Standing, now: float) -> None:
     """Pages are on the frontier, and none was finished: whether any could have been."""
-    if now - standing.sight.read_at >= READ_EVERY:
-        waits = await _for_hosts(state, standing.record.id, now, now - standing.sight.moved_at)
-        standing.sight = replace(standing.sight, read_at=now, waits=waits)
-    standing.stalled = not standing.sight.waits
+    crawl, sight = standing.record.id, standing.sight
+    if now - sight.read_at >= READ_EVERY:
+        hosts = await _hosts(state, crawl, now, now - sight.moved_at)
+        standing.sight = replace(sight, read_at=now, hosts=hosts)
+    standing.stalled = standing.sight.hosts is Hosts.OPEN
+    if standing.sight.hosts is Hosts.NONE:
+        # The counters are off, since a worker died, and what is on the queues is other crawls'. `complete` believes
+        # that after a while in one process, or when the queues are empty.
+        standing.complete = await state.complete(crawl)
 
 
-async def _for_hosts(state: CrawlState, crawl: str, now: float, still: float) -> bool:
-    """Whether every host that has pages left is closed for longer (Retry-After, back-off), or lets one through more
-    seldom than in the time for which nothing moved (a long Crawl-delay)."""
-    waits = False
+async def _hosts(state: CrawlState, crawl: str, now: float, still: float) -> Hosts:
+    """How the hosts are that have pages left, after `still` seconds in which nothing was finished."""
+    found = Hosts.NONE
     async for host in state.hosts(crawl):
         if host.pending + host.leased:
             if host.next_at <= now + SOON and host.interval <= still:
-                return False
-            waits = True
-    return waits
+                return Hosts.OPEN
+            found = Hosts.CLOSED
+    return found

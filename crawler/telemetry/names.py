@@ -48,7 +48,7 @@ class Fleet(StrEnum):
 
 
 class Ledger(StrEnum):
-    """Written by the janitor at each look, for crawls that run: by stack the sum of all, and by crawl."""
+    """Written by the janitor at each look, for crawls that are not complete: by stack the sum of all, and by crawl."""
 
     PENDING = "PagesPending"
     DONE = "PagesDone"
@@ -63,7 +63,8 @@ class Watch(StrEnum):
 
     CRAWLS_RUNNING = "CrawlsRunning"
     STALLED = "Stalled"
-    """1 when crawls run, pages are left and none was finished since the look before, else 0."""
+    """1 when of a crawl that is not paused pages are left and none was finished since the look before, although one of
+    its hosts was open; else 0."""
     WORKERS_LOST = "WorkersLost"
     """Workers that fell silent without a goodbye since the look before."""
     SWEPT = "Swept"

@@ -16,11 +16,12 @@ from crawler.archive.stores import open_store
 from crawler.archive.summary import Summary
 from crawler.config import CrawlSettings
 from crawler.discover import seed_page
+from crawler.entrypoints import functions
 from crawler.entrypoints.janitor_function import handler
 from crawler.errors import CrawlerError
 from crawler.janitor import aws
 from crawler.loop import Worker
-from crawler.model import Beat, CrawlRecord, Phase
+from crawler.model import Beat, CrawlRecord, Phase, done
 from crawler.state.aws.state import AwsState
 from crawler.telemetry.names import Ledger, Watch
 from tests.aws.places import copy_of, pages
@@ -151,6 +152,30 @@ async def test_counters_that_a_dying_worker_left_short_do_not_keep_a_crawl_open(
     assert (await call())["completed"] == ["c"]
     counts = await state.counts("c")
     assert (counts.discovered, counts.done, counts.exact) == (1, 1, True)
+
+
+async def test_counters_left_short_do_not_keep_a_crawl_open_while_another_is_busy(
+    account: Account, state: AwsState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("c", "busy"):
+        await state.create(CrawlRecord(id=name, started_at=time.time(), settings=CrawlSettings(rate=0.0)))
+    (page,) = pages(1)
+    await state.add("c", [page])
+    await state.settle([(lease, done(1)) for lease in await state.claim(10, "c")])
+    account.place.dynamodb.update_item(
+        TableName=account.place.control,
+        Key={"pk": {"S": "#crawl#c"}},
+        UpdateExpression="ADD discovered :n",
+        ExpressionAttributeValues={":n": {"N": "2"}},
+    )
+    await state.add("busy", pages(3, host="busy.example"))
+    await call()
+    found = await call()
+    assert (found["completed"], found["stalled"]) == ([], ["busy"])
+    ((_, kept),) = functions._opened.items()
+    assert isinstance(kept, AwsState)
+    monkeypatch.setattr(kept._completion, "_clock", lambda: time.monotonic() + 1_000)
+    assert (await call())["completed"] == ["c"]
 
 
 async def test_the_queues_dead_letters_are_dead_pages_after_a_look(account: Account, state: AwsState) -> None:

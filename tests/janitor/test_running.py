@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -113,6 +114,50 @@ async def test_all_hosts_are_read_at_most_once_an_hour(
     for _ in range(36):
         await janitor.look()
     assert [round((at - readings[0]) / 60) for at in readings] == [0, 60, 120]
+
+
+async def test_what_made_hosts_open_once_is_looked_at_anew_once_the_crawl_moves(fleet: Fleet, janitor: Watched) -> None:
+    record = await fleet.begin(pages=pages(3))
+    await janitor.look()
+    assert (await janitor.look()).stalled == ["c1"]
+    await fleet.finish(record, limit=1)
+    await janitor.look()
+    await fleet.state.hold("a.example", until=fleet.clock() + 3_000)
+    assert (await janitor.look()).stalled == []
+
+
+async def test_records_that_cannot_be_read_in_time_are_not_read_again_within_the_hour(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, complete = [], SqliteState.complete
+
+    async def slow(state: SqliteState, crawl: str) -> bool:
+        asked.append(crawl)
+        if len(asked) == 1:
+            await asyncio.sleep(60)
+        return await complete(state, crawl)
+
+    monkeypatch.setattr(SqliteState, "complete", slow)
+    await fleet.finish(await fleet.begin())
+    await janitor.look()
+    found = await janitor.look(seconds=30.1)
+    assert (found.completed, found.stalled) == ([], ["c1"])
+    (fault,) = found.faults
+    assert fault.startswith("crawl c1: its records cannot be read within one look")
+    assert fault.endswith("run crawler work --until-complete --crawl c1")
+    assert janitor.last()["Stalled"] == 1
+    for _ in range(11):
+        assert (await janitor.look()).stalled == ["c1"]
+    assert asked == ["c1"]
+    assert (await janitor.look()).completed == ["c1"]
+
+
+async def test_a_look_whose_time_is_over_only_counts(fleet: Fleet, janitor: Watched) -> None:
+    await fleet.finish(await fleet.begin())
+    await janitor.look()
+    found = await janitor.look(seconds=0)
+    assert (found.running, found.completed, found.faults) == (["c1"], [], [])
+    assert (await janitor.look()).completed == ["c1"]
 
 
 async def test_a_crawl_without_a_page_is_completed_too(fleet: Fleet, janitor: Watched) -> None:
