@@ -36,7 +36,7 @@ CELL = 80
 """Characters of a cell of that table."""
 
 NARROW = 12
-"""Columns of so many characters stay as they are on any terminal."""
+"""Columns of so many characters are not folded, and wider ones not to less."""
 
 BATCH = 1000
 
@@ -131,21 +131,26 @@ def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = (CELL + 2) * len(columns)
-    names, cells = [_cell(name) for name in columns], [[_cell(_text(value)) for value in row] for row in rows]
+    names = [_cell(name) for name in columns]
+    cells = [[_cell(_text(value)) for value in row] for row in rows]
+    widths = [max(len(row[at]) for row in (names, *cells)) for at in range(len(names))]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    if len(columns) * NARROW > console.width:
+    if sum(min(width, NARROW) + 2 for width in widths) <= console.width:
+        for at, name in enumerate(names):
+            numbers = all(isinstance(row[at], int | float | None) for row in rows)
+            table.add_column(
+                name, no_wrap=widths[at] <= NARROW, overflow="fold", justify="right" if numbers else "left"
+            )
+        for row in cells:
+            table.add_row(*row)
+    else:
         table.show_header = False
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
         for row in cells:
             for pair in zip(names, row, strict=True):
                 table.add_row(*pair)
             table.add_row()
-    else:
-        for at, name in enumerate(names):
-            narrow = all(len(row[at]) <= NARROW for row in cells)
-            numbers = all(isinstance(row[at], int | float | None) for row in rows)
-            table.add_column(name, no_wrap=narrow, overflow="fold", justify="right" if numbers else "left")
-        for row in cells:
-            table.add_row(*row)
     with console.capture() as printed:
         console.print(table)
     out("\n".join(line.rstrip() for line in printed.get().splitlines()))
@@ -174,10 +179,7 @@ def _text(value: Any) -> str:
 
 
 def _encoded(value: Any) -> str:
-    """A value as JSON. A time without a zone is in UTC here. What JSON has no form for becomes a string."""
+    """A value as JSON. A time without a zone is in UTC here."""
     if isinstance(value, datetime) and value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    try:
-        return msgspec.json.encode(value, enc_hook=str).decode()
-    except (OverflowError, TypeError):
-        return msgspec.json.encode(str(value)).decode()
+    return msgspec.json.encode(value).decode()

@@ -1,6 +1,6 @@
 -- Redirect chains
--- Every URL that redirects: over how many hops, where it ends and how. Ends: the outcome there; `outside` when the crawl
--- has no row of it; `loop` when it still redirects after nine hops, which is a loop or as good as one.
+-- Every URL that redirects: over how many hops, where it ends and how. Ends: the outcome there; `unknown` when no row of
+-- the crawl spells the URL so; `loop` when it still redirects after nine hops, which is a loop or as good as one.
 WITH RECURSIVE
 page (spelling, url, parent_url, outcome, status, target) AS (
     -- A target may be spelled as the URL of its row or as its key. An answer that was followed at once is no redirect.
@@ -30,7 +30,7 @@ SELECT
     followed.url,
     followed.target AS ends_at,
     CASE
-        WHEN page.url IS NULL THEN 'outside'
+        WHEN page.url IS NULL THEN 'unknown'
         WHEN page.target IS NOT NULL THEN 'loop'
         ELSE page.outcome
     END AS ends,
