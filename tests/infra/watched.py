@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from subprocess import PIPE
+from typing import Any
 
 from aiohttp import web
 
@@ -41,14 +45,16 @@ _names = itertools.count(1)
 class Watched:
     """A stack of the test's own in the emulator, its metrics and its alarms."""
 
-    def __init__(self, emulator: Emulator, template: Template) -> None:
+    def __init__(self, emulator: Emulator, template: Template, *, watching: Template | None = None) -> None:
+        """`watching`: the template whose alarms are looked at, where it is not the one that is deployed."""
         self.name = f"Watched{next(_names)}"
         self.outputs = emulator.deploy(template, self.name)
         self.address = f"aws://{self.name}"
         self.env = {**emulator.environment, "CRAWLER_STATE": self.address, "CRAWLER_METRICS": "emf"}
         self.metrics = Metrics()
-        self.alarms: dict[str, Alarm] = alarms(template, self.name)
-        self._template, self._sqs = template, emulator.client("sqs")
+        self.alarms: dict[str, Alarm] = alarms(watching or template, self.name)
+        self.sqs, self.normal = emulator.client("sqs"), self.outputs["FrontierNormal"]
+        self._template = watching or template
         self._workers: list[subprocess.Popen[str]] = []
 
     async def seed(self, *arguments: str) -> None:
@@ -69,14 +75,28 @@ class Watched:
                 worker.kill()
                 worker.communicate()
 
+    async def call(self, function: str, event: Mapping[str, Any]) -> tuple[bool, list[str]]:
+        """Call a function's handler in a process of its own, which then ends without a word, as Lambda ends them:
+        whether it failed, and what it printed."""
+        module = f"crawler.entrypoints.{function}"
+        command_line = [sys.executable, "-m", "tests.stack.calling", module, json.dumps(event)]
+        called = await asyncio.create_subprocess_exec(
+            *command_line, env=command.clean_environment(self.env), stdout=PIPE, stderr=PIPE
+        )
+        out, _ = await called.communicate()
+        return called.returncode != 0, out.decode().splitlines()
+
+    def url(self, queue: str) -> str:
+        return str(self.sqs.get_queue_url(QueueName=queue)["QueueUrl"])
+
     def queue(self, key: str) -> str:
         """URL of a queue, by the key of the output that names it."""
-        return str(self._sqs.get_queue_url(QueueName=self.outputs[key])["QueueUrl"])
+        return self.url(self.outputs[key])
 
     def put_queues(self, at: float) -> None:
         """What SQS would write of the queues now: their attributes, and the age of a message that can be received."""
         for key in (*(f"Frontier{lane}" for lane in LANES), "DeadLetters"):
-            told = self._sqs.get_queue_attributes(QueueUrl=self.queue(key), AttributeNames=["All"])["Attributes"]
+            told = self.sqs.get_queue_attributes(QueueUrl=self.queue(key), AttributeNames=["All"])["Attributes"]
             for state in ("", "NotVisible", "Delayed"):
                 value = float(told[f"ApproximateNumberOfMessages{state}"])
                 self._put_queue(key, f"ApproximateNumberOfMessages{state or 'Visible'}", at, value)
