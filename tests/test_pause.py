@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from crawler import sitemaps
 from crawler.config import CrawlSettings
 from crawler.model import CrawlRecord
 from crawler.state.port import CrawlState
@@ -23,6 +24,10 @@ from tests.e2e.test_local import assert_complete_and_sound, crawl
 from tests.emulator import Emulator
 from tests.local_site import DemoSite, demo_site_process
 from tests.redis_server import RedisServer
+from tests.servers import reply, serve
+from tests.sitemaps.reading import Answers, index, reader, urlset
+from tests.sitemaps.reading import page as lease_of
+from tests.sitemaps.reading import site as sitemap_site
 
 
 @pytest.fixture
@@ -114,6 +119,24 @@ async def test_a_state_of_the_version_before_can_be_paused(tmp_path: Path) -> No
     assert len(await other.claim(1)) == 1
     await state.close()
     await other.close()
+
+
+async def test_long_sitemaps_are_left_at_the_next_file_and_read_on_behind_the_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sitemaps, "ROOM", 0.0)
+    answers: Answers = {"/s.xml": reply(index("/0.xml", "/1.xml"))}
+    answers |= {f"/{number}.xml": reply(urlset(f"/{number}")) for number in range(2)}
+    async with serve(sitemap_site(answers)) as server, reader(tmp_path / "state.sqlite") as worker:
+        lease = await lease_of(worker.state, server)
+        monkeypatch.setattr(worker, "_add", lambda links, durable: worker.state.pause(lease.crawl))
+        assert not await worker.read(server, "/s.xml", lease=lease)
+        assert server.targets == ["/s.xml", "/0.xml"]
+        monkeypatch.undo()
+        await worker.state.resume(lease.crawl)
+        assert await worker.read(server, "/s.xml", lease=lease)
+        assert server.targets.count("/0.xml") == 1
+        assert worker.found == [server.url("/1")]
 
 
 # ---------------------------------------------------------------- what others pay
