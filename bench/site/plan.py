@@ -25,12 +25,18 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What makes one site differ from another; the same shape is the same bytes."""
+    """What makes one site differ from another; the same shape is the same bytes.
+
+    `links` is the median of those in a page's text, besides its navigation. `skew` is the exponent of Zipf's law, by
+    which hosts get their pages; 0: all the same number.
+    """
 
     pages: int = 5000
     hosts: int = 20
     port: int = 8099
     seed: int = 7
+    links: int = 29
+    skew: float = 1.15
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +66,7 @@ class Plan:
     def __init__(self, shape: Shape, rng: random.Random, text: Text) -> None:
         self.shape = shape
         self.hosts = [f"h{number:02d}.localhost" for number in range(shape.hosts)]
-        weights = [1 / (number + 1) ** 1.15 for number in range(shape.hosts)]
+        weights = [1 / (number + 1) ** shape.skew for number in range(shape.hosts)]
         counts = [max(3, int(shape.pages * weight / sum(weights))) for weight in weights]
         counts[0] += shape.pages - sum(counts)
         self.of_host: list[list[Page]] = []

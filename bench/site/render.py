@@ -88,7 +88,7 @@ class Renderer:
 
         own = plan.of_host[page.host]
         links = [anchor(child.host, child.target, plain=True) for child in page.children]
-        wanted = max(5, int(rng.lognormvariate(math.log(29), 0.5)))
+        wanted = max(5, int(rng.lognormvariate(math.log(plan.shape.links), 0.5)))
         while len(links) < wanted:
             x = rng.random()
             if x < 0.12:

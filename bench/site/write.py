@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import statistics
+from dataclasses import astuple
 from pathlib import Path
 
 from bench.site.plan import Extra, Plan, Shape
@@ -33,7 +34,7 @@ def site(shape: Shape, folder: Path) -> Path:
     It holds a folder a host, `urls.txt` (every page that a polite crawler must reach, the seed first) and
     `truth.json` (counts). A folder that was not finished is made anew.
     """
-    home = folder / f"site-{shape.pages}-{shape.hosts}-{shape.port}-{shape.seed}"
+    home = folder / "-".join(["site", *(f"{number:g}" for number in astuple(shape))])
     if not (home / "truth.json").exists():
         shutil.rmtree(home, ignore_errors=True)
         _write(shape, home)
