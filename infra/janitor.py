@@ -26,8 +26,8 @@ class Janitor(PythonFunction):
     """A function and the rule that calls it.
 
     A call that fails is not repeated: the next one looks at the same things. A merge may outlast the time to the next
-    call, which then finds the janitor's lease in the control table taken and leaves. Not by reserved concurrency: that
-    would be taken from the account's other functions, and a new account has none to give.
+    call, and two calls do no harm: who merges a crawl says so in the control table. Reserved concurrency would keep
+    them apart, too, but takes from what the account's other functions may use, and a new account has none to give.
     """
 
     def __init__(self, scope: Construct, name: str, *, config: StackConfig, fargate: Fargate | None) -> None:
@@ -67,9 +67,9 @@ class Janitor(PythonFunction):
         )
 
     def grant_stop(self, fargate: Fargate) -> None:
-        """See how many tasks a service has, and stop them."""
+        """Let a service run no tasks."""
         iam.Grant.add_to_principal(
             grantee=self.role,
-            actions=["ecs:DescribeServices", "ecs:UpdateService"],
+            actions=["ecs:UpdateService"],
             resource_arns=[fargate.service.service_arn],
         )

@@ -18,7 +18,7 @@ from infra.network import Network
 
 NO_ACCESS_LOG = (
     "A log of each request to the bucket would take a second bucket, to be guarded as well, and tell what is known: "
-    "only this account's roles get in, and the files are copies of public pages. CloudTrail's data events do it on demand."
+    "only this account's roles get in, and the files are copies of public pages. CloudTrail's data events can do it."
 )
 NO_FLOW_LOG = (
     "There is no way in, and what goes out is in the archive as pages. A line for each connection of a crawl would be "
@@ -31,7 +31,7 @@ NO_INSIGHTS = (
 NO_SECRETS = "The environment holds the stack's name, the region and paths, and no secret: the task's role is its key."
 LOGIN = "ecr:GetAuthorizationToken, the login to the registry, knows no resource. One repository may be pulled from."
 FILES = "Keys are made of dates and names of crawls, which nobody knows before. The prefix bounds them."
-RUNTIME = "The same Python as in the image, so that all fetchers are one: the wheels of the assets are built for it."
+RUNTIME = "The Python for which the wheels and the bytecode of the assets are built, on whatever machine deploys."
 
 
 def acknowledge(

@@ -59,16 +59,23 @@ class CrawlerStack(Stack):
 
     def _grant(self) -> None:
         """Who may do what: everything that any role of the stack may do, but for writing to its own log."""
-        for role in (*self._fetcher_roles, self.janitor.role):
-            self._grant_outputs(role)
-            self.frontier.grant_work(role)
-            self.visited.grant_work(role)
-            self.archive.grant_work(role)
-        self.archive.grant_publish(self.janitor.role)
-        self.frontier.grant_dead_letters(self.janitor.role)
+        for fetcher in self._fetcher_roles:
+            self._grant_outputs(fetcher)
+            self.frontier.grant_work(fetcher)
+            self.visited.grant_work(fetcher)
+            self.archive.grant_work(fetcher)
+
+        janitor = self.janitor.role
+        self._grant_outputs(janitor)
+        self.frontier.grant_send(janitor)
+        self.frontier.grant_dead_letters(janitor)
+        self.visited.grant_work(janitor)
+        self.archive.grant_work(janitor)
+        self.archive.grant_publish(janitor)
         self.janitor.grant_tell()
         if self.fargate:
             self.janitor.grant_stop(self.fargate)
+
         if self.schedule:
             self._grant_outputs(self.schedule.role)
             self.frontier.grant_send(self.schedule.role)

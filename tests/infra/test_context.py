@@ -11,6 +11,7 @@ from tests.emulator import Template, assembly, of_type, output_id, read_template
 
 CONTEXT = {
     "stackName": "News",
+    "fetchers": "both",
     "lease": "300",
     "maxReceiveCount": "7",
     "maxWorkers": "3",
@@ -18,6 +19,12 @@ CONTEXT = {
     "memory": "3072",
     "spot": "false",
     "retainData": "false",
+    "functionBatch": "10",
+    "functionMemory": "2048",
+    "functionTimeout": "40",
+    "idleMinutes": "30",
+    "janitorMinutes": "1",
+    "logDays": "90",
     "image": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/crawler:1.0",
 }
 
@@ -32,10 +39,22 @@ def news(out: Path) -> Template:
     return read_template(out / "News.template.json")
 
 
-def test_the_stack_has_the_name_and_tells_its_workers_so(out: Path, news: Template) -> None:
+def test_the_stack_has_the_name_and_its_bill_the_tag(out: Path, news: Template) -> None:
     assert [file.name for file in out.glob("*.template.json")] == ["News.template.json"]
-    (task,) = of_type(news, "AWS::ECS::TaskDefinition").values()
-    assert {"Name": "CRAWLER_STATE", "Value": "aws://News"} in task["ContainerDefinitions"][0]["Environment"]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["artifacts"]["News"]["properties"]["tags"] == {"crawler": "News"}
+
+
+def test_the_rest_of_the_numbers_arrive(news: Template) -> None:
+    (stop,) = [
+        alarm
+        for alarm in of_type(news, "AWS::CloudWatch::Alarm").values()
+        if alarm["ComparisonOperator"] == "LessThanOrEqualToThreshold" and "Metrics" in alarm
+    ]
+    assert stop["EvaluationPeriods"] == 30
+    assert {group["RetentionInDays"] for group in of_type(news, "AWS::Logs::LogGroup").values()} == {90}
+    (rule,) = of_type(news, "AWS::Events::Rule").values()
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
 
 
 def test_lease_and_receive_count_reach_every_lane(news: Template) -> None:
@@ -59,13 +78,22 @@ def test_workers_have_the_size_and_their_number_the_limit(news: Template) -> Non
     assert target["MaxCapacity"] == 3
 
 
+def test_the_function_has_its_size_and_batches_that_lambda_need_not_wait_for(news: Template) -> None:
+    function = news["Resources"][output_id(news, "FetcherFunction")]["Properties"]
+    assert (function["MemorySize"], function["Timeout"]) == (2048, 40)
+    sources = of_type(news, "AWS::Lambda::EventSourceMapping").values()
+    assert {source["BatchSize"] for source in sources} == {10}
+    assert not [source for source in sources if "MaximumBatchingWindowInSeconds" in source]
+    assert sorted(source["ScalingConfig"]["MaximumConcurrency"] for source in sources) == [2, 3, 3]
+
+
 def test_without_spot_workers_run_on_demand(news: Template) -> None:
     (service,) = of_type(news, "AWS::ECS::Service").values()
     assert service["CapacityProviderStrategy"] == [{"CapacityProvider": "FARGATE", "Weight": 1}]
 
 
 def test_a_ready_image_is_not_built_and_may_be_pulled(out: Path, news: Template) -> None:
-    assert not [path for path in out.glob("asset.*") if path.is_dir()]
+    assert not list(out.glob("asset.*/Dockerfile"))
     (task,) = of_type(news, "AWS::ECS::TaskDefinition").values()
     assert "team/crawler:1.0" in json.dumps(task["ContainerDefinitions"][0]["Image"])
     pulls = [

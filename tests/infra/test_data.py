@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.emulator import Template, of_type, output_id
+from tests.infra.stacks import FULL, full
 
 DAY = 86_400
 LANES = ("FrontierHigh", "FrontierNormal", "FrontierLow")
@@ -18,18 +19,22 @@ def resource(template: Template, output: str) -> dict[str, Any]:
     return found
 
 
-def denied_without_tls(template: Template, policy: str, field: str) -> set[str]:
-    """Logical ids of the resources whose policy denies everything to everybody who comes without TLS."""
-    denied = set()
+def denied(template: Template, policy: str, field: str, condition: dict[str, Any]) -> set[str]:
+    """Logical ids of the resources whose policy denies everything to everybody under a condition."""
+    found = set()
     for properties in of_type(template, policy).values():
         for statement in properties["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Deny", "nobody gets a right by a resource policy"
-            if statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}:
+            if statement["Condition"] == condition:
                 assert statement["Principal"] == {"AWS": "*"}
                 assert statement["Action"] in ("sqs:*", "s3:*")
                 target = properties[field]
-                denied.add((target[0] if isinstance(target, list) else target)["Ref"])
-    return denied
+                found.add((target[0] if isinstance(target, list) else target)["Ref"])
+    return found
+
+
+WITHOUT_TLS = {"Bool": {"aws:SecureTransport": "false"}}
+ACCOUNT = {"Ref": "AWS::AccountId"}
 
 
 @pytest.mark.case("F07", "F08")
@@ -46,19 +51,52 @@ def test_a_lane_is_a_standard_queue_that_gives_its_dead_letters_time(template: T
     assert queue["MessageRetentionPeriod"] <= 12 * DAY
 
 
-@pytest.mark.case("F02", "F03")
-def test_no_function_takes_messages(template: Template) -> None:
-    """Tasks do, so no batch runs out of a function's time, and none fails as a whole for one of its messages."""
-    assert not of_type(template, "AWS::Lambda::Function")
-    assert not of_type(template, "AWS::Lambda::EventSourceMapping")
-
-
 def test_every_queue_is_encrypted_polled_long_and_closed_without_tls(template: Template) -> None:
     queues = of_type(template, "AWS::SQS::Queue")
     assert len(queues) == 4
     assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
     assert {queue["ReceiveMessageWaitTimeSeconds"] for queue in queues.values()} == {20}
-    assert denied_without_tls(template, "AWS::SQS::QueuePolicy", "Queues") == queues.keys()
+    assert denied(template, "AWS::SQS::QueuePolicy", "Queues", WITHOUT_TLS) == queues.keys()
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [
+        {
+            "StringNotEquals": {"aws:PrincipalAccount": ACCOUNT},
+            "BoolIfExists": {"aws:PrincipalIsAWSService": "false"},
+        },
+        {
+            "Bool": {"aws:PrincipalIsAWSService": "true"},
+            "StringNotEquals": {"aws:SourceAccount": ACCOUNT},
+            "ArnNotLike": {
+                "aws:SourceArn": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":*:*:", ACCOUNT, ":*"]]}
+            },
+        },
+    ],
+    ids=["somebody of another account, or nobody", "a service that acts for another account"],
+)
+def test_every_queue_is_closed_to(template: Template, strangers: dict[str, Any]) -> None:
+    queues = of_type(template, "AWS::SQS::Queue")
+    assert denied(template, "AWS::SQS::QueuePolicy", "Queues", strangers) == queues.keys()
+
+
+def test_a_queues_policy_is_about_that_queue(template: Template) -> None:
+    for policy in of_type(template, "AWS::SQS::QueuePolicy").values():
+        (queue,) = policy["Queues"]
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert statement["Resource"] == {"Fn::GetAtt": [queue["Ref"], "Arn"]}
+
+
+def test_every_topic_takes_messages_by_tls_alone(template: Template) -> None:
+    topics = of_type(template, "AWS::SNS::Topic")
+    closed = {
+        policy["Topics"][0]["Ref"]
+        for policy in of_type(template, "AWS::SNS::TopicPolicy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if (statement["Effect"], statement["Condition"]) == ("Deny", WITHOUT_TLS)
+    }
+    assert closed == topics.keys()
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -85,7 +123,7 @@ def test_the_bucket_is_closed_encrypted_and_survives_the_stack(template: Templat
     assert encryption == [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
     assert bucket["Properties"]["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
     assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("Retain", "Retain")
-    closed = denied_without_tls(template, "AWS::S3::BucketPolicy", "Bucket")
+    closed = denied(template, "AWS::S3::BucketPolicy", "Bucket", WITHOUT_TLS)
     assert closed == {output_id(template, "ArchiveBucket")}
 
 
@@ -96,3 +134,20 @@ def test_unfinished_uploads_go_within_a_week(template: Template) -> None:
     assert rule["Status"] == "Enabled"
     assert "Prefix" not in rule
     assert rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] <= 7
+
+
+def test_files_expire_at_the_age_that_was_chosen_and_by_default_never(
+    template: Template, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def ages(template: Template) -> list[int]:
+        rules = resource(template, "ArchiveBucket")["Properties"]["LifecycleConfiguration"]["Rules"]
+        return [rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule and "Prefix" not in rule]
+
+    assert ages(template) == []
+    assert ages(full(tmp_path_factory, "both")) == [FULL["archiveDays"]]
+
+
+def test_nothing_but_the_data_outlives_the_stack(tmp_path_factory: pytest.TempPathFactory) -> None:
+    template = full(tmp_path_factory, "both")
+    kept = {name for name, found in template["Resources"].items() if found.get("DeletionPolicy") == "Retain"}
+    assert kept == {output_id(template, output) for output in (*TABLES, "ArchiveBucket")}

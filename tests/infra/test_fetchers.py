@@ -1,11 +1,17 @@
-"""The worker's task, its rights, its network and its scaling as the template has them."""
+"""The worker's task on Fargate, its network and its scaling as the template has them."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.config import StackConfig
+from infra.fargate import strategy
 from infra.scaling import backlog_steps
 from tests.emulator import Template, of_type, output_id
 
@@ -28,20 +34,6 @@ def service(template: Template) -> dict[str, Any]:
     return found
 
 
-def statements(template: Template, role: str) -> list[dict[str, Any]]:
-    """What the policies of a role (by logical id) allow."""
-    return [
-        statement
-        for policy in of_type(template, "AWS::IAM::Policy").values()
-        if {"Ref": role} in policy["Roles"]
-        for statement in policy["PolicyDocument"]["Statement"]
-    ]
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 @pytest.mark.case("F16")
 def test_the_worker_gets_the_signal_itself_and_two_minutes(template: Template) -> None:
     assert worker(template)["Command"] == ["work"]
@@ -60,7 +52,9 @@ def test_the_worker_is_no_root_and_writes_to_its_spool_alone(template: Template)
 def test_the_worker_opens_its_own_stack(template: Template) -> None:
     environment = {entry["Name"]: entry["Value"] for entry in worker(template)["Environment"]}
     assert environment == {
-        "CRAWLER_STATE": "aws://Crawler",
+        "CRAWLER_STATE": {"Fn::Join": ["", ["aws://", {"Ref": "AWS::StackName"}]]},
+        "CRAWLER_METRICS": "emf",
+        "CRAWLER_HEARTBEAT": "/spool/heartbeat",
         "AWS_DEFAULT_REGION": {"Ref": "AWS::Region"},
         "TMPDIR": "/spool",
     }
@@ -78,82 +72,61 @@ def test_the_worker_runs_on_arm_and_spot(template: Template) -> None:
 
 @pytest.mark.case("H05")
 def test_logs_end_by_themselves_and_never_hold_a_worker_up(template: Template) -> None:
-    (group,) = of_type(template, "AWS::Logs::LogGroup").values()
-    assert group["RetentionInDays"] == 30
     options = worker(template)["LogConfiguration"]["Options"]
     assert options["mode"] == "non-blocking"
-    assert options["awslogs-group"]["Ref"] in of_type(template, "AWS::Logs::LogGroup")
+    groups = of_type(template, "AWS::Logs::LogGroup")
+    assert options["awslogs-group"]["Ref"] in groups
+    assert {group["RetentionInDays"] for group in groups.values()} == {30}
+
+
+def test_what_a_task_costs_is_found_under_the_stacks_tags(template: Template) -> None:
+    assert service(template)["PropagateTags"] == "SERVICE"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "healthy"), [(0, True), (1, True), (4, False), (None, False)], ids=["now", "just now", "long", "never"]
+)
+def test_a_worker_is_healthy_while_its_heartbeat_is_young(
+    template: Template, tmp_path: Path, minutes: int | None, healthy: bool
+) -> None:
+    check = worker(template)["HealthCheck"]
+    kind, command = check["Command"]
+    assert kind == "CMD-SHELL"
+    heartbeat = tmp_path / "heartbeat"
+    if minutes is not None:
+        heartbeat.touch()
+        then = time.time() - 60 * minutes
+        os.utime(heartbeat, (then, then))
+    command = command.replace("/spool/heartbeat", str(heartbeat))
+    found = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.DEVNULL, check=False)
+    assert (found.returncode == 0) is healthy
+
+
+def test_a_worker_has_time_to_start_and_to_be_slow_before_it_is_replaced(template: Template) -> None:
+    check = worker(template)["HealthCheck"]
+    assert check["StartPeriod"] >= 60
+    assert check["Interval"] * check["Retries"] >= 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [("FARGATE_SPOT", None, 1)]),
+        ({"on_demand_base": 2}, [("FARGATE", 2, 1), ("FARGATE_SPOT", None, 1000)]),
+        ({"spot": False}, [("FARGATE", None, 1)]),
+        ({"spot": False, "on_demand_base": 2}, [("FARGATE", None, 1)]),
+    ],
+)
+def test_the_base_is_on_demand_and_the_rest_on_spot(
+    settings: dict[str, Any], expected: list[tuple[str, int | None, int]]
+) -> None:
+    found = strategy(StackConfig(**settings))
+    assert [(each.capacity_provider, each.base, each.weight) for each in found] == expected
 
 
 def test_a_broken_deployment_is_rolled_back(template: Template) -> None:
     breaker = service(template)["DeploymentConfiguration"]["DeploymentCircuitBreaker"]
     assert breaker == {"Enable": True, "Rollback": True}
-
-
-def test_the_worker_may_do_this_and_nothing_else(template: Template) -> None:
-    queue, table, bucket = "AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"
-    allowed: dict[str, set[str]] = {}
-    for statement in statements(template, task(template)["TaskRoleArn"]["Fn::GetAtt"][0]):
-        assert statement["Effect"] == "Allow"
-        for action in listed(statement["Action"]):
-            for arn in listed(statement["Resource"]):
-                allowed.setdefault(action, set()).add(kind_of(template, arn))
-    assert allowed == {
-        **{
-            f"sqs:{action}": {queue}
-            for action in (
-                "ChangeMessageVisibility",
-                "DeleteMessage",
-                "GetQueueAttributes",
-                "GetQueueUrl",
-                "ReceiveMessage",
-                "SendMessage",
-            )
-        },
-        **{
-            f"dynamodb:{action}": {table}
-            for action in (
-                "BatchGetItem",
-                "PartiQLInsert",
-                "PartiQLUpdate",
-                "PutItem",
-                "Scan",
-                "UpdateItem",
-            )
-        },
-        "s3:ListBucket": {bucket},
-        **{f"s3:{action}": {f"{bucket}/*"} for action in ("GetObject", "PutObject")},
-        "cloudformation:DescribeStacks": {"AWS::StackId"},
-    }
-
-
-def kind_of(template: Template, arn: Any) -> str:
-    """Type of the resource of this stack that an ARN names; with `/*` for the objects of a bucket."""
-    if "Fn::Join" in arn:
-        head, tail = arn["Fn::Join"][1]
-        return kind_of(template, head) + str(tail)
-    if "Ref" in arn:
-        return str(arn["Ref"])
-    name, attribute = arn["Fn::GetAtt"]
-    assert attribute == "Arn"
-    return str(template["Resources"][name]["Type"])
-
-
-def test_the_worker_has_no_right_to_the_dead_letters(template: Template) -> None:
-    dead = {"Fn::GetAtt": [output_id(template, "DeadLetters"), "Arn"]}
-    rights = statements(template, task(template)["TaskRoleArn"]["Fn::GetAtt"][0])
-    assert not [right for right in rights if dead in listed(right["Resource"])]
-
-
-def test_no_role_has_a_wildcard_action_and_only_the_registry_login_has_no_resource(template: Template) -> None:
-    everywhere = set()
-    for name, role in of_type(template, "AWS::IAM::Role").items():
-        assert "ManagedPolicyArns" not in role
-        for statement in statements(template, name):
-            assert not [action for action in listed(statement["Action"]) if "*" in action]
-            if "*" in listed(statement["Resource"]):
-                everywhere.update(listed(statement["Action"]))
-    assert everywhere == {"ecr:GetAuthorizationToken"}
 
 
 def test_there_is_a_way_out_and_no_way_in(template: Template) -> None:
@@ -185,9 +158,8 @@ def test_the_fleet_begins_at_zero_and_stays_within_the_limit(template: Template)
 
 
 def test_the_backlog_sets_the_workers_and_only_a_frontier_empty_throughout_stops_them(template: Template) -> None:
-    alarms = of_type(template, "AWS::CloudWatch::Alarm").values()
-    (grow,) = [alarm for alarm in alarms if alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"]
-    (stop,) = [alarm for alarm in alarms if alarm["ComparisonOperator"] == "LessThanOrEqualToThreshold"]
+    grow, stop = scaling_alarms(template)
+    assert stop["EvaluationPeriods"] == 10
     lanes = {output_id(template, lane) for lane in ("FrontierHigh", "FrontierNormal", "FrontierLow")}
     assert watched(grow) == {(lane, "ApproximateNumberOfMessagesVisible") for lane in lanes}
     assert watched(stop) == {
@@ -197,6 +169,18 @@ def test_the_backlog_sets_the_workers_and_only_a_frontier_empty_throughout_stops
     }
     assert steps(template, grow) == [(1, 1, 10_000), (2, 10_000, 20_000), (4, 20_000, 40_000), (8, 40_000, None)]
     assert steps(template, stop) == [(0, None, 0)]
+
+
+def scaling_alarms(template: Template) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The alarm that starts workers, and the one that stops them."""
+    policies = of_type(template, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    grow, stop = (
+        alarm
+        for alarm in of_type(template, "AWS::CloudWatch::Alarm").values()
+        if alarm["AlarmActions"][0]["Ref"] in policies
+    )
+    assert (grow["Threshold"], stop["Threshold"]) == (1, 0)
+    return grow, stop
 
 
 def watched(alarm: dict[str, Any]) -> set[tuple[str, str]]:
@@ -228,8 +212,12 @@ def steps(template: Template, alarm: dict[str, Any]) -> list[tuple[int, int | No
 
 @pytest.mark.parametrize("most", [1, 2, 3, 8, 1000])
 def test_steps_rise_to_the_limit_and_fit_into_one_policy(most: int) -> None:
-    found = backlog_steps(most)
+    found = backlog_steps(most, 5_000)
     assert found[0] == (1, 1)
     assert found[-1][0] == most
     assert found == sorted(set(found))
     assert len(found) <= 20
+
+
+def test_the_backlog_that_takes_another_worker_can_be_chosen() -> None:
+    assert backlog_steps(4, 300) == [(1, 1), (2, 600), (4, 1200)]

@@ -87,7 +87,8 @@ def test_no_secret_can_get_in(dockerfile: list[tuple[str, str]]) -> None:
 def test_the_build_context_is_what_the_dockerfile_copies(
     dockerfile: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    (context,) = [path for path in assembly(tmp_path_factory).glob("asset.*") if path.is_dir()]
+    (dockerfile_copy,) = assembly(tmp_path_factory).glob("asset.*/Dockerfile")
+    context = dockerfile_copy.parent
     files = {path.relative_to(context) for path in context.rglob("*") if path.is_file()}
     sources = {
         Path(arguments.split()[0])
