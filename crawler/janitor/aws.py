@@ -19,6 +19,9 @@ from crawler.errors import CrawlerError
 SOURCE, COMPLETED = "crawler", "CrawlCompleted"
 """Of the event, for the rules that match it."""
 
+ATTEMPTS = 4
+"""Of a request, by the client library."""
+
 
 class NotDone(CrawlerError):
     """AWS refused or did not answer; whether it was done is unknown. Both calls may be repeated."""
@@ -42,7 +45,8 @@ async def stop(cluster: str, service: str) -> None:
 
 @asynccontextmanager
 async def _client(service: Any) -> AsyncIterator[Any]:
-    config = AioConfig(connect_timeout=3, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 4})
+    retries: Any = {"mode": "standard", "total_max_attempts": ATTEMPTS}
+    config = AioConfig(connect_timeout=3, read_timeout=15, retries=retries)
     try:
         async with aioboto3.Session().client(service, config=config) as client:
             yield client

@@ -86,7 +86,7 @@ class Janitor:
         was = await memory.recall(self._state)
         records = await self._state.crawls()
         found = Found()
-        new = Memory(at=now, closed=dict(was.closed))
+        new = Memory(at=now, closed={name: at for name, at in was.closed.items() if now - at < LATELY})
         with self._guarded(found, "dead letters"):
             found.dead = await self._state.drain_dead_letters()
         running = [record for record in records if record.completed_at is None]
@@ -145,21 +145,22 @@ class Janitor:
     async def _close(self, records: Sequence[CrawlRecord], new: Memory, found: Found, until: float) -> None:
         """Close what is complete, the latest first: somebody waits for it."""
         now = self._clock()
-        complete = {record.id: record for record in records if now - (record.completed_at or 0.0) < LATELY}
-        new.closed = {name: at for name, at in new.closed.items() if name in complete}
-        for name, record in sorted(complete.items(), key=lambda each: -(each[1].completed_at or 0.0)):
-            left = until - self._clock()
-            if record.completed_at == new.closed.get(name):
+        complete = [(record.completed_at or 0.0, record) for record in records]
+        for at, record in sorted(complete, key=lambda each: -each[0]):
+            name, left = record.id, until - self._clock()
+            if now - at >= LATELY or new.closed.get(name) == at:
                 continue
             if left < ENOUGH:
                 log.info("crawl %s is closed at a later look", name)
                 return
             with self._guarded(found, f"crawl {name}"):
                 if await self._closing.close(record, left):
-                    new.closed[name] = record.completed_at or 0.0
                     found.closed.append(name)
                     self._emit(one_completed(self._closing.stack, self._clock()))
-                    await memory.keep(self._state, new)
+                    # Another look may have been at work while this one merged: only what it did is added to that.
+                    latest = await memory.recall(self._state)
+                    latest.closed[name] = at
+                    await memory.keep(self._state, latest)
 
     @contextmanager
     def _guarded(self, found: Found, what: str) -> Iterator[None]:

@@ -227,6 +227,7 @@ async def test_an_event_that_is_refused_is_emitted_by_the_next_look(
 async def test_what_aws_does_not_do_is_one_line(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(aws.NotDone, match=r"^AWS did not do it: .*Service not found"):
         await aws.stop(account.service, "nothing")
+    monkeypatch.setattr(aws, "ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(aws.NotDone, match=r"^AWS did not do it: Could not connect"):
         await aws.announce("{}")

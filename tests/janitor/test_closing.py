@@ -244,6 +244,23 @@ async def test_of_two_looks_at_once_one_merges(fleet: Fleet, janitor: Watched, m
     assert (len(janitor.events), other.events) == (1, [])
 
 
+async def test_what_a_look_remembers_is_not_undone_by_one_that_took_longer(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await completed(fleet, janitor)
+    other = Watched(janitor.state, janitor.clock)
+
+    async def meanwhile(*given: Any) -> Any:
+        await other.look()
+        return await merge(*given)
+
+    monkeypatch.setattr(closing, "merge", meanwhile)
+    begun = janitor.clock.now
+    assert (await janitor.look()).closed == ["c1"]
+    kept = await memory.recall(janitor.state)
+    assert (kept.at - begun, list(kept.closed)) == (600, ["c1"])
+
+
 async def test_a_look_with_little_time_left_closes_nothing(fleet: Fleet, janitor: Watched) -> None:
     await completed(fleet, janitor)
     found = await janitor.look(seconds=59)
