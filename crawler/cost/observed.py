@@ -61,6 +61,8 @@ class _Stack:
             notes.append("compute and logs are not in it: CloudWatch has no figures of that time")
         elif any(line.what.endswith("Spot") for line in lines):
             notes.append(f"Fargate Spot is priced at {prices.SPOT:.0%} of on demand; its price moves")
+        if any(line.service == "Lambda" for line in lines):
+            notes.append("what Lambda itself asks the queues for, about 0.2 requests a page and polls, is not counted")
         return lines, notes
 
     async def _parts(self, stack: str) -> dict[str, list[str]]:

@@ -104,6 +104,11 @@ def logs(size: float) -> Line:
     return Line("CloudWatch", "GB of logs", size / GB, size / GB * LOG_GB)
 
 
+def provisioned(writes: float, reads: float, utilized: float) -> float:
+    """Dollars of these units where capacity is provisioned, and a share of it is used."""
+    return (writes * WRITE_UNIT_HOUR + reads * READ_UNIT_HOUR) / 3600 / utilized
+
+
 def kept(stored: float, items: float) -> list[Line]:
     """A month of what stays: bytes in the bucket, and bytes in the tables."""
     return [

@@ -18,6 +18,7 @@ from crawler.entrypoints import options
 from crawler.entrypoints.cli_repair import dead, purge, sweep
 from crawler.entrypoints.cli_robots import robots
 from crawler.entrypoints.cli_sql import sql
+from crawler.entrypoints.cost import cost
 from crawler.entrypoints.identity import interrupt_on_stop_signals
 from crawler.entrypoints.pause import pause, resume
 from crawler.entrypoints.shell import STOPPED, need_state, run
@@ -223,7 +224,7 @@ def merge(**given: Any) -> None:
     out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
 
 
-for command in (robots, pause, resume, dead, sweep, purge, sql):
+for command in (robots, cost, pause, resume, dead, sweep, purge, sql):
     cli.add_command(command)
 
 

@@ -1,0 +1,199 @@
+"""What a crawl will take, before there is a stack: requests by operation, units, seconds. Derived from how the state on
+AWS works, step by step, with the sizes of batches that its modules name; what had to be measured is below, each with
+its value and the command that measures it.
+
+The model is of the whole crawl, its beginning and end included. Not in it: failures and retries, Crawl-delays, hosts
+that are slow to answer, limits, what a fleet takes while it waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from crawler.archive.archive import LONGEST_FLUSH
+from crawler.cost.usage import Unit, Usage
+from crawler.cost.walk import MESSAGES, STATEMENTS, Walk, walk
+from crawler.state.aws.lanes import LONGEST_REST
+from crawler.state.aws.placing import SOON
+
+PACED_CLAIM, BUSY_CLAIM = 9.0, 32.0
+"""Pages that a claim hands out: a paced host's come off the queue up to ten at a time, and a claim takes them at once;
+of hosts that are not, as many as there is room for."""
+
+IDLE_CLAIMS = 0.2
+"""Claims that find nothing, a second of a worker on paced hosts."""
+
+POLLED = 0.3
+"""Of the claims on paced hosts, those whose pages came by a long poll: to keep them takes a request."""
+
+ASIDE = 0.25
+"""Of the claims on paced hosts, those that meet a page whose turn is far, and send it again."""
+
+TURNS_A_WRITE = 1.85
+"""Turns at a paced host's gate that one write takes, where several of its pages are in one claim."""
+
+FIRST_RECEIVES = 16
+"""Receives of a worker while the first hosts' robots.txt are fetched and hardly anything is queued."""
+
+BUSY_BATCH = 16
+"""Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
+
+GATHERING = 0.06
+"""Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
+
+ENDS = 2.0
+"""Flushes of a worker because nothing else was to do: at its beginning and at its end."""
+
+BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
+"""Seconds between a worker's signs of life, looks at its crawls' settings, payments, and counts of the fleet."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """What is crawled: `pages` in all, on `hosts` of equal size, each page with so many links to pages of the crawl.
+
+    `stored` are the bytes of a page as kept; `sitemaps`: whether the hosts' robots.txt names one.
+    """
+
+    pages: int
+    hosts: int
+    links: int = 60
+    rate: float = 1.0
+    stored: float = 10_000.0
+    sitemaps: bool = True
+    skipped: float = 0.0
+
+
+def model(site: Site, workers: int, seconds: float) -> Usage:
+    """Requests and units of a crawl that so many workers finish in so many seconds."""
+    found = site.pages * (1 + site.skipped)
+    pace = site.pages / workers / max(seconds, 1.0)
+    batch = 1 + pace * GATHERING if site.rate else BUSY_BATCH
+    steps = _Steps()
+    _start(steps, workers)
+    _alive(steps, workers, seconds)
+    _hosts(steps, site, workers)
+    _discovery(steps, walk(round(found), site.hosts, site.links, workers, batch, SOON * site.rate), site, found)
+    _claims(steps, site, workers, seconds)
+    _endings(steps, site, workers, seconds)
+    return steps.usage()
+
+
+class _Steps:
+    """Requests and units that add up, not rounded."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.units: Counter[str] = Counter()
+
+    def sqs(self, operation: str, requests: float) -> None:
+        self.requests[f"sqs.{operation}"] += requests  # type: ignore[assignment]
+        self.units[Unit.SQS] += requests  # type: ignore[assignment]
+        if operation == "SendMessageBatch":
+            self.units[Unit.FAIR] += requests  # type: ignore[assignment]
+
+    def read(self, requests: float, keys: float) -> None:
+        """Strongly consistent reads of small items."""
+        self.requests["dynamodb.BatchGetItem"] += requests  # type: ignore[assignment]
+        self.units[Unit.HALF_READS] += 2 * keys  # type: ignore[assignment]
+
+    def write(self, operation: str, requests: float, units: float | None = None) -> None:
+        self.requests[f"dynamodb.{operation}"] += requests  # type: ignore[assignment]
+        self.units[Unit.WRITES] += requests if units is None else units  # type: ignore[assignment]
+
+    def put(self, requests: float, size: float) -> None:
+        self.requests["s3.PutObject"] += requests  # type: ignore[assignment]
+        self.units[Unit.PUTS] += requests  # type: ignore[assignment]
+        self.units[Unit.STORED] += size  # type: ignore[assignment]
+
+    def list(self, requests: float) -> None:
+        self.requests["s3.ListObjectsV2"] += requests  # type: ignore[assignment]
+        self.units[Unit.PUTS] += requests  # type: ignore[assignment]
+
+    def usage(self) -> Usage:
+        return Usage(
+            *({name: round(count) for name, count in counts.items()} for counts in (self.requests, self.units))
+        )
+
+
+def _start(steps: _Steps, workers: int) -> None:
+    """The command that seeds and the workers open the state: names of the queues, the lease, a look at both tables."""
+    steps.requests["cloudformation.DescribeStacks"] += workers + 1
+    steps.sqs("GetQueueUrl", 3 * (workers + 1))
+    steps.sqs("GetQueueAttributes", workers + 1)
+    steps.read(2 * (workers + 1), 2 * (workers + 1))
+    # Seeds: which crawls there are, the name and the record of a new one, its counter.
+    steps.read(2, 2)
+    steps.write("UpdateItem", 1)
+    steps.write("PutItem", 1)
+    # Each worker: the archive can be read, and what it holds of this worker; the crawl's record; its name on the list.
+    steps.list(3 * workers)
+    steps.read(2 * workers, 2 * workers)
+    steps.write("UpdateItem", workers)
+
+
+def _alive(steps: _Steps, workers: int, seconds: float) -> None:
+    """What a worker does by the clock; a payment at each end is one more."""
+    time = workers * seconds
+    steps.write("PutItem", time / BEAT + 2 * workers)
+    steps.read(2 * time / FRESH, 2 * time / FRESH)
+    steps.read(2 * time / COUNTED, (1 + workers) * time / COUNTED)
+    steps.write("UpdateItem", time / PAYS + 2 * workers + 1)
+
+
+def _hosts(steps: _Steps, site: Site, workers: int) -> None:
+    """robots.txt, once for the fleet and known to each worker that meets the host; a sitemap likewise."""
+    meet = workers * (1 - (1 - 1 / workers) ** (site.pages / site.hosts))
+    steps.read(site.hosts * meet, 2 * site.hosts * meet)
+    steps.write("PutItem", 2 * site.hosts)
+    if site.sitemaps:
+        steps.read(site.hosts * (meet + 1), site.hosts * (meet + 1))
+        steps.write("PutItem", site.hosts * (meet + 2))
+    if site.rate:
+        # A turn for robots.txt, one for the sitemap, and that the host answers promptly.
+        steps.write("UpdateItem", site.hosts * (3 if site.sitemaps else 2))
+
+
+def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
+    """Links: look up what a process meets first, insert what is absent, count it, send it."""
+    share = found / walked.new
+    steps.read(walked.looks * share, walked.asked * share)
+    steps.write("BatchExecuteStatement", walked.inserts * share, found)
+    steps.write("UpdateItem", walked.counts * share)
+    steps.sqs("SendMessageBatch", walked.sends * share)
+    if site.rate:
+        # Where the host has more pages than turns in the next seconds: read its line, book turns there.
+        steps.read(walked.booked * share, walked.booked * share)
+        steps.write("UpdateItem", walked.booked * share)
+
+
+def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
+    """Receive, read the records and their hosts' gates, take turns; before a turn's request look at its gate again."""
+    claims = site.pages / (PACED_CLAIM if site.rate else BUSY_CLAIM)
+    time = workers * seconds
+    # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
+    empty = claims + FIRST_RECEIVES * workers + 2 * (2 * workers + seconds / LONGEST_REST)
+    steps.sqs("ReceiveMessage", site.pages / MESSAGES + empty + (IDLE_CLAIMS * time if site.rate else 0))
+    if site.rate:
+        steps.sqs("ChangeMessageVisibilityBatch", claims * POLLED)
+        steps.sqs("SendMessageBatch", claims * ASIDE)
+        steps.sqs("DeleteMessageBatch", claims * ASIDE)
+    pages = site.pages / claims
+    gates = site.hosts * (1 - (1 - 1 / site.hosts) ** pages)
+    steps.read(claims, site.pages + claims * gates)
+    if site.rate:
+        writes = site.pages / TURNS_A_WRITE
+        steps.write("UpdateItem", writes)
+        # The first of the turns that a write takes is used at once; a look is good for a second.
+        looks = (site.pages - writes) / max(1.0, site.rate)
+        steps.read(looks, looks)
+
+
+def _endings(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
+    """Store, finish, count, delete: at each flush."""
+    flushes = workers * (seconds / LONGEST_FLUSH + ENDS)
+    steps.put(2 * flushes, site.pages * site.stored)
+    steps.write("BatchExecuteStatement", site.pages / STATEMENTS + flushes / 2, site.pages)
+    steps.write("UpdateItem", flushes)
+    steps.sqs("DeleteMessageBatch", site.pages / MESSAGES + flushes / 2)
