@@ -12,6 +12,7 @@ import pytest
 from crawler.config import CrawlSettings
 from crawler.model import CrawlRecord, Priority
 from crawler.state.aws import chunk, feeding, intake, parking
+from crawler.state.aws.delivered import Delivery
 from crawler.state.aws.records import Feed, Message, message
 from crawler.state.aws.state import AwsState
 from tests.aws.backlogs import RATE, chunks, empty, finish, line, prompt, waiting
@@ -87,6 +88,32 @@ async def test_backlogs_of_hosts_sleep_with_their_feeders_and_go_on(opening: Ope
     await empty(state, place)
     assert chunks(place) == []
     assert await state.complete("c")
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_function_parks_what_it_is_given(opening: Open, place: Place) -> None:
+    state = await opening(rate=RATE)
+    await prompt(state, "site.example")
+    await state.add("c", pages(80))
+    await state.pause("c")
+    function = await AwsState.open(place.address, worker="f", delivered=True)
+    arn = f"arn:aws:sqs:us-east-1:000000000000:{place.normal}"
+    end = time.monotonic() + 20
+    while sum(place.depth()):
+        assert time.monotonic() < end
+        url = place.url(place.normal)
+        received = place.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+        first = {"ApproximateReceiveCount": "1"}
+        function.deliver([Delivery(m["MessageId"], m["ReceiptHandle"], m["Body"], first, arn) for m in received], 0.0)
+        assert await function.claim(100) == []
+        assert await function.hand_back(5) == []
+        for m in received:  # as Lambda does
+            place.sqs.delete_message(QueueUrl=url, ReceiptHandle=m["ReceiptHandle"])
+    await function.close()
+    assert waiting(place) == 80 + 1
+    assert lots(place) > 1
+    await state.resume("c")
+    assert set(await finish(state, place)) == {each.url for each in pages(80)}
 
 
 async def test_a_worker_that_has_not_heard_of_the_end_of_a_pause_parks_nothing_for_good(
