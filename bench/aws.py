@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import manners, prices, web
+from bench import manners, web
 from bench.counting_proxy import Call, CountingProxy
 from bench.site.plan import Shape
 from bench.site.write import site
+from crawler.cost.prices import AS_OF, REGION, dollars
 from tests import emulator
 
 STACK = "Bench"
@@ -99,10 +100,11 @@ def _table(calls: Sequence[Call], pages: int) -> None:
     cost: defaultdict[tuple[str, str], float] = defaultdict(float)
     for call in calls:
         counts[call.service, call.operation] += 1
-        cost[call.service, call.operation] += prices.dollars(call)
+        cost[call.service, call.operation] += sum(dollars(call.used).values())
     print(f"\n{'':32} {'requests':>9} {'a page':>8} {'$ per million pages':>20}")
     for (service, operation), count in counts.most_common():
         price = 1e6 * cost[service, operation] / pages
         print(f"{service + ' ' + operation:32} {count:9} {count / pages:8.3f} {price:20.3f}")
     total = sum(count for (service, _), count in counts.items() if service in COUNTED)
     print(f"{' + '.join(COUNTED):32} {total:9} {total / pages:8.3f} {1e6 * sum(cost.values()) / pages:20.3f}")
+    print(f"list prices of {REGION}, {AS_OF}")

@@ -13,6 +13,8 @@ import aiohttp
 import yarl
 from aiohttp import web
 
+from crawler.cost.usage import Usage, least, of_answer, of_request
+
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "expect"})
 _SERVICES = {"DynamoDB": "DynamoDB", "AmazonSQS": "SQS", "s3": "S3"}
 _SUB_RESOURCES = (
@@ -26,12 +28,13 @@ _SUB_RESOURCES = (
 
 
 class Call(NamedTuple):
-    """A request as its service understands it. `body` is its JSON, {} where it has none; `size` its bytes."""
+    """A request as its service understands it. `body` is its JSON, {} where it has none. `used` is what it is billed
+    as, by the rules that the crawler counts itself by, and by what passed here."""
 
     service: str
     operation: str
     body: dict[str, Any]
-    size: int
+    used: Usage = Usage()
 
 
 class CountingProxy:
@@ -63,13 +66,16 @@ class CountingProxy:
 
     async def _pass_on(self, request: web.Request) -> web.Response:
         body = await request.read()
+        number = len(self.calls)
         self.calls.append(_call(request, body))
         # The Host header stays as the client signed it.
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         url = yarl.URL(self._upstream + request.raw_path, encoded=True)
         async with self._client.request(request.method, url, headers=headers, data=body) as answer:
             kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
-            response = web.Response(status=answer.status, body=await answer.read())
+            answered = await answer.read()
+            self.calls[number] = _billed(self.calls[number], request, body, answered)
+            response = web.Response(status=answer.status, body=answered)
             response.headers.clear()
             response.headers.extend(kept)
             return response
@@ -85,13 +91,27 @@ def _call(request: web.Request, body: bytes) -> Call:
     target = request.headers.get("X-Amz-Target", "")
     if target:
         service, _, operation = target.partition(".")
-        return Call(_SERVICES.get(service.split("_")[0], service), operation, json.loads(body or b"{}"), len(body))
+        return Call(_SERVICES.get(service.split("_")[0], service), operation, json.loads(body or b"{}"))
     scope = re.search(r"/(\w+)/aws4_request", request.headers.get("Authorization", ""))
     service = scope[1] if scope else "unsigned"
     if service == "s3":
-        return Call("S3", _s3_operation(request), {}, len(body))
+        return Call("S3", _s3_operation(request), {})
     action = parse_qs(body.decode("latin-1")).get("Action", [request.method])[0]
-    return Call(_SERVICES.get(service, service), action, {}, len(body))
+    return Call(_SERVICES.get(service, service), action, {})
+
+
+def _billed(call: Call, request: web.Request, body: bytes, answered: bytes) -> Call:
+    """The request with what it is billed as, now that its answer is there."""
+    name = f"{call.service.lower()}.{call.operation}"
+    told = json.loads(answered) if call.service == "DynamoDB" else {}
+    if "__type" in told:  # as the client library spells a refusal
+        told["Error"] = {"Code": told["__type"].rpartition("#")[2]}
+    units = Counter[str]()
+    for unit, count in of_request(name, body, request.headers):
+        units[unit] += count
+    for unit, count in of_answer(name, len(answered), told, least(call.operation, call.body)):
+        units[unit] += count
+    return call._replace(used=Usage({name: 1}, units))
 
 
 def _s3_operation(request: web.Request) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import aws, prices, web
+from bench import aws, web
 from bench.counting_proxy import Call
 from bench.site.plan import Shape
 from bench.site.write import site
+from crawler.cost.prices import dollars
+from crawler.cost.usage import Unit
 from tests import emulator
 
 FRONTIER = ("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
@@ -60,11 +62,11 @@ def _report(calls: Sequence[Call], times: Sequence[float], rate: float) -> bool:
     for operation, count in counts.most_common():
         print(f"  SQS {operation:32} {count:6} {count / pages:7.3f} a page")
     total = sum(counts[operation] for operation in FRONTIER)
-    units = sum(prices.write_units(call) for call in calls if call.service == "DynamoDB")
-    dollars = sum(prices.dollars(call) for call in calls if call.service in aws.COUNTED)
+    units = sum(call.used.units.get(Unit.WRITES, 0) for call in calls)
+    spent = sum(sum(dollars(call.used).values()) for call in calls)
     most = _fullest_second(times)
     print(f"  {total / pages:.2f} SQS requests a page (at most {MOST}), {units / pages:.2f} write units a page")
-    print(f"  {1e6 * dollars / pages:.2f} dollars per million pages for requests of all services")
+    print(f"  {1e6 * spent / pages:.2f} dollars per million pages for requests of all services")
     print(f"  {share:.1%} of the allowance (at least {LEAST:.0%}), at most {most} requests in a sliding second")
     return total <= MOST * pages and share >= LEAST and most <= rate + 1
 

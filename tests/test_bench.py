@@ -1,4 +1,4 @@
-"""The measurements measure: the proxy names what passes, prices follow units, the log tells good manners from bad."""
+"""The measurements measure: the proxy names what passes and its units, the log tells good manners from bad."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from botocore.session import Session
 
-from bench import manners, measure, prices
-from bench.counting_proxy import Call, CountingProxy
+from bench import manners, measure
+from bench.counting_proxy import CountingProxy
 from bench.site.plan import Shape
 from bench.site.write import site
+from crawler.cost.usage import Unit, Usage
 
 
 @pytest.fixture(scope="module")
@@ -73,32 +74,6 @@ def test_cost_counts_what_children_of_the_command_used(tmp_path: Path) -> None:
     assert cost.rss > 0
 
 
-@pytest.mark.parametrize(
-    ("call", "millionth"),
-    [
-        (Call("SQS", "ReceiveMessage", {}, 100), 0.40),
-        (Call("SQS", "SendMessageBatch", {"Entries": [{"MessageGroupId": "a"}]}, 100), 0.50),
-        (Call("SQS", "SendMessageBatch", {"Entries": [{}]}, 65 * 1024), 0.80),
-        (Call("DynamoDB", "UpdateItem", {}, 100), 0.625),
-        (Call("DynamoDB", "BatchWriteItem", {"RequestItems": {"a": [{}, {}], "b": [{}]}}, 100), 3 * 0.625),
-        (Call("DynamoDB", "TransactWriteItems", {"TransactItems": [{}, {}]}, 100), 4 * 0.625),
-        (
-            Call("DynamoDB", "BatchExecuteStatement", {"Statements": [{"Statement": "INSERT INTO t"}] * 25}, 9),
-            25 * 0.625,
-        ),
-        (Call("DynamoDB", "BatchExecuteStatement", {"Statements": [{"Statement": "SELECT * FROM t"}]}, 9), 0.0625),
-        (Call("DynamoDB", "BatchGetItem", {"RequestItems": {"a": {"Keys": [{}] * 10}}}, 100), 10 * 0.0625),
-        (Call("DynamoDB", "GetItem", {"ConsistentRead": True}, 100), 0.125),
-        (Call("S3", "PutObject", {}, 100), 5.0),
-        (Call("S3", "GetObject", {}, 100), 0.4),
-        (Call("S3", "DeleteObject", {}, 100), 0.0),
-        (Call("cloudformation", "DescribeStacks", {}, 100), 0.0),
-    ],
-)
-def test_a_request_costs_its_list_price(call: Call, millionth: float) -> None:
-    assert prices.dollars(call) * 1e6 == pytest.approx(millionth)
-
-
 def use_services(endpoint: str) -> bytes:
     """Some requests to each service; the object as it came back."""
 
@@ -152,3 +127,5 @@ async def test_the_proxy_passes_requests_on_unharmed_and_names_each(emulator: An
         ("S3", "GetObject"): 1,
         ("cloudformation", "DescribeStacks"): 1,
     }
+    used = sum((call.used for call in proxy.calls), Usage())
+    assert used.units == {Unit.SQS: 3, Unit.WRITES: 1, Unit.PUTS: 5, Unit.GETS: 1, Unit.STORED: 100_001}
