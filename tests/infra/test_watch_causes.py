@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -12,30 +11,12 @@ from crawler.telemetry.names import Fleet
 from infra.config import StackConfig
 from infra.frontier import LANE_RETENTION
 from tests.aws.proxy import Proxy
-from tests.emulator import Emulator, Template
+from tests.emulator import Emulator
 from tests.infra.alarm_evaluation import State
 from tests.infra.watched import LASTING, LOOK, START, Site, Watched, ended, stopped
 from tests.local_site import DemoSite
 
 pytestmark = pytest.mark.emulator
-
-
-@pytest.fixture
-def watched(emulator: Emulator, template: Template, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
-    """A stack, and an environment that leads this process to it."""
-    for name, value in emulator.environment.items():
-        monkeypatch.setenv(name, value)
-    watched = Watched(emulator, template)
-    yield watched
-    watched.close()
-
-
-@pytest.fixture
-async def proxy(emulator: Emulator) -> AsyncIterator[Proxy]:
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
-    yield proxy
-    await proxy.stop()
 
 
 async def test_a_crawl_without_trouble_rings_nothing(watched: Watched, demo_site: DemoSite) -> None:

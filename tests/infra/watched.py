@@ -186,10 +186,11 @@ async def ended(worker: subprocess.Popen[str], code: int = 0) -> list[str]:
 
 
 class Site:
-    """A front page, and pages that it links to, each of which answers as its path says: with a status; 0 breaks the
-    connection off. robots.txt disallows /999/."""
+    """A front page, and pages that it links to, each of which answers as its path says: with a status; that of 1 is
+    200, when `released`. robots.txt disallows /999/."""
 
     def __init__(self, *statuses: int) -> None:
+        self.released = asyncio.Event()
         self._links = "".join(f'<a href="/{status}/{n}">{n}</a>' for n, status in enumerate(statuses))
         self.asked: Counter[str] = Counter()
         """How often for each page but the front."""
@@ -223,7 +224,7 @@ class Site:
     async def _page(self, request: web.Request) -> web.Response:
         self.asked[request.path] += 1
         status = int(request.match_info["status"])
-        if not status and request.transport is not None:
-            request.transport.abort()
+        if status == 1:
+            await self.released.wait()
         headers = {301: {"Location": f"/200/{request.match_info['n']}"}, 429: {"Retry-After": "600"}}.get(status, {})
-        return web.Response(status=status or 200, text=f"{status}", headers=headers)
+        return web.Response(status=max(status, 200), text=f"{status}", headers=headers)
