@@ -50,9 +50,11 @@ class Archive(Construct):
         """Copy merged files into the table that query engines read."""
         self._grant(janitor, TABLES, "PutObject")
 
-    def grant_read(self, reader: iam.IGrantable, key: str) -> None:
-        """Read this one object."""
-        self._grant(reader, key, "GetObject")
+    def grant_read(self, reader: iam.IGrantable, *keys: str) -> None:
+        """Read these objects, and be told which of them does not exist: S3 tells only who may list."""
+        for key in keys:
+            self._grant(reader, key, "GetObject")
+        iam.Grant.add_to_principal(grantee=reader, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
 
     def _grant(self, grantee: iam.IGrantable, keys: str, *actions: str) -> None:
         iam.Grant.add_to_principal(

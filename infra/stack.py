@@ -21,7 +21,7 @@ from infra.nag import acknowledge
 from infra.network import Network
 from infra.queries import Queries
 from infra.scaling import Scaling
-from infra.schedule import Schedule
+from infra.schedule import SETTINGS, Schedule
 from infra.visited import Visited
 
 
@@ -80,7 +80,8 @@ class CrawlerStack(Stack):
             self._grant_outputs(self.schedule.role)
             self.frontier.grant_send(self.schedule.role)
             self.visited.grant_add(self.schedule.role)
-            self.archive.grant_read(self.schedule.role, self.config.seeds_key)
+            key = self.config.seeds_key
+            self.archive.grant_read(self.schedule.role, key, f"{key}{SETTINGS}")
 
     @property
     def _fetcher_roles(self) -> list[iam.IRole]:
@@ -88,9 +89,9 @@ class CrawlerStack(Stack):
 
     def _grant_outputs(self, reader: iam.IGrantable) -> None:
         """Find the parts of this stack."""
-        iam.Grant.add_to_principal(
-            grantee=reader, actions=["cloudformation:DescribeStacks"], resource_arns=[self.stack_id]
-        )
+        # By its name, as they know it: a request by name is no request for the one id that the stack has now.
+        stack = f"arn:{Aws.PARTITION}:cloudformation:{Aws.REGION}:{Aws.ACCOUNT_ID}:stack/{Aws.STACK_NAME}/*"
+        iam.Grant.add_to_principal(grantee=reader, actions=["cloudformation:DescribeStacks"], resource_arns=[stack])
 
     def _watch(self) -> None:
         metrics = CrawlerMetrics(Aws.STACK_NAME, self.config.janitor_minutes)
@@ -150,6 +151,7 @@ class CrawlerStack(Stack):
         acknowledge(
             archive=self.archive,
             prefixes={**dict.fromkeys(self._fetcher_roles, [CRAWLS]), self.janitor.role: [CRAWLS, TABLES]},
+            readers=[*self._fetcher_roles, *(part.role for part in (self.janitor, self.schedule) if part)],
             functions=[function for function in (self.fetcher, self.janitor, self.schedule) if function],
             fargate=self.fargate,
             network=self.network,

@@ -9,7 +9,8 @@ from tests.infra.stacks import full, listed, rights, role_of_function, statement
 
 QUEUE, DEAD, TABLE, BUCKET = "AWS::SQS::Queue", "dead letters", "AWS::DynamoDB::Table", "AWS::S3::Bucket"
 
-OUTPUTS = {"cloudformation:DescribeStacks": {"AWS::StackId"}}
+STACK = "arn:AWS::Partition:cloudformation:AWS::Region:AWS::AccountId:stack/AWS::StackName/*"
+OUTPUTS = {"cloudformation:DescribeStacks": {STACK}}
 SEND = {f"sqs:{action}": {QUEUE} for action in ("GetQueueAttributes", "GetQueueUrl", "SendMessage")}
 TAKE = {f"sqs:{action}": {QUEUE} for action in ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage")}
 ADD = {
@@ -63,7 +64,8 @@ def test_a_schedule_reads_its_one_object_and_adds(both: Template) -> None:
         **OUTPUTS,
         **SEND,
         **ADD,
-        "s3:GetObject": {f"{BUCKET}/seeds/daily.txt"},
+        "s3:GetObject": {f"{BUCKET}/seeds/daily.txt", f"{BUCKET}/seeds/daily.txt.settings.json"},
+        "s3:ListBucket": {BUCKET},
         **LOG,
     }
 
