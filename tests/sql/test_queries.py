@@ -127,3 +127,11 @@ def test_all_parts_of_a_recursive_query_name_their_columns_and_it_ends_before_te
         assert all(parts)
         (limit,) = re.findall(r"hops < (\d+)", query.text)
         assert int(limit) == MOST_HOPS < 10
+
+
+def test_the_documentation_has_each_query_with_a_sample() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    for query in QUERIES.values():
+        section = text.partition(f"### {query.name}\n")[2].partition("\n### ")[0]
+        assert " ".join(section.split()).startswith(query.description)
+        assert "\n    " in section
