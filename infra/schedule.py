@@ -17,10 +17,6 @@ LONGEST = 300
 """Seconds: some hundred thousand URLs."""
 
 
-SETTINGS = ".settings.json"
-"""Behind the key of the object that lists the URLs: another, with settings of the crawls. It need not exist."""
-
-
 class Schedule(PythonFunction):
     """A function that begins a crawl, and the rule that calls it.
 

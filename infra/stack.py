@@ -6,6 +6,7 @@ from aws_cdk import Aws, CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from crawler.entrypoints.schedule_function import SETTINGS
 from infra.alarms import Alarms
 from infra.archive import CRAWLS, TABLES, Archive
 from infra.athena import Athena
@@ -21,7 +22,7 @@ from infra.nag import acknowledge
 from infra.network import Network
 from infra.queries import Queries
 from infra.scaling import Scaling
-from infra.schedule import SETTINGS, Schedule
+from infra.schedule import Schedule
 from infra.visited import Visited
 
 
@@ -150,7 +151,7 @@ class CrawlerStack(Stack):
     def _acknowledge(self) -> None:
         acknowledge(
             archive=self.archive,
-            prefixes={**dict.fromkeys(self._fetcher_roles, [CRAWLS]), self.janitor.role: [CRAWLS, TABLES]},
+            prefixes={**{role: [CRAWLS] for role in self._fetcher_roles}, self.janitor.role: [CRAWLS, TABLES]},
             readers=[*self._fetcher_roles, *(part.role for part in (self.janitor, self.schedule) if part)],
             functions=[function for function in (self.fetcher, self.janitor, self.schedule) if function],
             fargate=self.fargate,
