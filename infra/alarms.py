@@ -1,8 +1,8 @@
 """The alarms: few, each with what it means and where the runbook says what to do, all to one topic.
 
-Missing data is treated by what silence means. Workers are silent while there is nothing to crawl, and name
-nothing that did not happen: silence is good. SQS stops reporting a queue that nobody has touched for hours, dead
-letters in it or not: the state stays. The janitor never rests: its silence is the alarm.
+Missing data is treated by what silence means. Workers are silent while there is nothing to crawl, and name nothing that
+did not happen; SQS is silent about queues that nobody has touched for hours: silence is good. The janitor never rests,
+and touches the queues: its silence is the alarm.
 """
 
 from __future__ import annotations
@@ -99,12 +99,21 @@ class Alarms(Construct):
         return topic
 
     def _frontier(self, frontier: Frontier) -> None:
+        dead = frontier.dead_letters
         self._alarm(
             "DeadLetters",
             "Messages killed a worker each time they were delivered, or were no messages of the crawler",
-            frontier.dead_letters.metric_approximate_number_of_messages_visible(statistic="Maximum", period=_FIVE),
+            # The janitor takes them away at its next look, perhaps before SQS has counted them.
+            math(
+                "FILL(waiting, 0) + FILL(taken, 0)",
+                {
+                    "waiting": dead.metric_approximate_number_of_messages_visible(statistic="Maximum", period=_FIVE),
+                    "taken": dead.metric_number_of_messages_received(statistic="Sum", period=_FIVE),
+                },
+                "messages",
+                _FIVE,
+            ),
             threshold=0,
-            missing=cloudwatch.TreatMissingData.IGNORE,
         )
         ages: dict[str, cloudwatch.IMetric] = {
             lane.lower(): queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=_FIVE)

@@ -125,6 +125,9 @@ class Dashboard(Construct):
         dead = frontier.dead_letters.metric_approximate_number_of_messages_visible(
             statistic="Maximum", period=MINUTE, label="messages that kill workers"
         )
+        taken = frontier.dead_letters.metric_number_of_messages_received(
+            statistic="Sum", period=MINUTE, label="taken by the janitor"
+        )
         self._row(
             reading.HEALTHY,
             {
@@ -137,7 +140,7 @@ class Dashboard(Construct):
                     math("100 * FILL(dead, 0) / pages", {"pages": pages, "dead": died}, "pages dead"),
                     marks={ERROR_SHARE: "alarm: failed attempts", DEAD_SHARE: "alarm: pages dead"},
                 ),
-                "Dead letters": _lines(dead, seen(Ledger.DEAD, "dead pages of running crawls")),
+                "Dead letters": _lines(dead, taken, seen(Ledger.DEAD, "dead pages of running crawls")),
                 "Oldest message (seconds)": _lines(
                     *(
                         queue.metric_approximate_age_of_oldest_message(

@@ -32,7 +32,8 @@ POLITE = """### Is it polite?
 HEALTHY = f"""### Is it healthy?
 **Failures** of some per cent are the web. A sudden rise is one big host, or our own network.
 
-**Dead pages** used up their attempts: `crawler dead list` says why. **Messages that kill workers** should be 0.
+**Dead pages** used up their attempts: `crawler dead list` says why. **Messages that kill workers** should be 0; the
+janitor makes dead pages of them.
 
 **Oldest message**: after {LANE_RETENTION.to_days():.0f} days SQS drops it.
 

@@ -73,7 +73,6 @@ def test_alarms_of_what_is_not_there_are_not_there(everything: Template, templat
 def test_silence_is_treated_on_purpose(everything: Template) -> None:
     treated = {name.removeprefix("Alarms")[:-8]: alarm["TreatMissingData"] for name, alarm in told(everything).items()}
     assert treated.pop("Janitor") == "breaching"
-    assert treated.pop("DeadLetters") == "ignore"
     assert set(treated.values()) == {"notBreaching"}
 
 

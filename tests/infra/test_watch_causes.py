@@ -34,21 +34,38 @@ async def test_a_crawl_without_trouble_rings_nothing(watched: Watched, demo_site
     }
 
 
-async def test_a_message_that_kills_its_workers_rings_dead_letters(watched: Watched, emulator: Emulator) -> None:
-    sqs, lane = emulator.client("sqs"), watched.queue("FrontierNormal")
-    sqs.send_message(QueueUrl=lane, MessageBody="http://deadly.example/")
+async def test_a_message_that_kills_its_workers_rings_dead_letters(watched: Watched) -> None:
+    await watched.seed("http://deadly.example/")
     watched.put_queues(START)
-    for _ in range(StackConfig().max_receive_count):
-        # Its worker dies, and its lease ends.
-        (message,) = sqs.receive_message(QueueUrl=lane)["Messages"]
-        sqs.change_message_visibility(QueueUrl=lane, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
-    assert "Messages" not in sqs.receive_message(QueueUrl=lane, WaitTimeSeconds=0)
-    watched.put_queues(START + LASTING / 2)
-    states = watched.states()["DeadLetters"]
-    assert states[0] is State.OK
-    # After some hours without a call SQS says nothing more of the queue: the state stays.
-    assert set(states[len(states) // 2 :]) == {State.ALARM}
+    kill_workers(watched)
+    watched.put_queues(START + LOOK + 1)
+    assert watched.states()["DeadLetters"][:2] == [State.OK, State.ALARM]
     assert watched.ringing() == {"DeadLetters"}
+
+
+async def test_dead_letters_ring_also_when_the_janitor_takes_them_before_they_are_counted(watched: Watched) -> None:
+    await watched.seed("http://deadly.example/")
+    async with watched.janitor() as janitor:
+        await janitor.look()
+        kill_workers(watched)
+        found = await janitor.look()
+        assert found.dead == 1
+        assert watched.waiting("DeadLetters") == 0
+        await janitor.look()
+    assert watched.states()["DeadLetters"][:3] == [State.OK, State.ALARM, State.OK]
+    assert watched.ringing() == {"DeadLetters"}
+
+
+def kill_workers(watched: Watched) -> None:
+    """Have the one message on the frontier delivered as often as it may be. Each time its worker dies, and the lease
+    ends."""
+    lane = watched.queue("FrontierNormal")
+    for _ in range(StackConfig().max_receive_count):
+        (message,) = watched.sqs.receive_message(QueueUrl=lane)["Messages"]
+        handle = message["ReceiptHandle"]
+        watched.sqs.change_message_visibility(QueueUrl=lane, ReceiptHandle=handle, VisibilityTimeout=0)
+    assert "Messages" not in watched.sqs.receive_message(QueueUrl=lane, WaitTimeSeconds=0)
+    assert watched.waiting("DeadLetters") == 1
 
 
 async def test_a_message_that_waits_half_its_time_rings_oldest_message(watched: Watched, emulator: Emulator) -> None:
@@ -60,7 +77,7 @@ async def test_a_message_that_waits_half_its_time_rings_oldest_message(watched: 
     half = LANE_RETENTION.to_seconds() / 2
     for age, rings in ((half - LOOK, False), (half + LOOK, True)):
         now = sent + age
-        watched.put_age("FrontierLow", now - 1, now - 1 - sent)
+        watched.put_queue("FrontierLow", "ApproximateAgeOfOldestMessage", now - 1, now - 1 - sent)
         assert (watched.alarms["OldestMessage"].state(watched.metrics, now) is State.ALARM) is rings
 
 

@@ -94,17 +94,21 @@ class Watched:
         return self.url(self.outputs[key])
 
     def put_queues(self, at: float) -> None:
-        """What SQS would write of the queues now: their attributes, and the age of a message that can be received."""
+        """What SQS would write of the queues now: their attributes."""
         for key in (*(f"Frontier{lane}" for lane in LANES), "DeadLetters"):
             told = self.sqs.get_queue_attributes(QueueUrl=self.queue(key), AttributeNames=["All"])["Attributes"]
             for state in ("", "NotVisible", "Delayed"):
                 value = float(told[f"ApproximateNumberOfMessages{state}"])
-                self._put_queue(key, f"ApproximateNumberOfMessages{state or 'Visible'}", at, value)
+                self.put_queue(key, f"ApproximateNumberOfMessages{state or 'Visible'}", at, value)
 
-    def put_age(self, key: str, at: float, age: float) -> None:
-        self._put_queue(key, "ApproximateAgeOfOldestMessage", at, age)
+    def waiting(self, key: str) -> int:
+        """Messages that can be received."""
+        name = "ApproximateNumberOfMessages"
+        told = self.sqs.get_queue_attributes(QueueUrl=self.queue(key), AttributeNames=[name])["Attributes"]
+        return int(told[name])
 
-    def _put_queue(self, key: str, metric: str, at: float, value: float) -> None:
+    def put_queue(self, key: str, metric: str, at: float, value: float) -> None:
+        """What SQS writes of a queue, by the key of the output that names it."""
         self.metrics.put("AWS/SQS", metric, {"QueueName": output_id(self._template, key)}, at, value)
 
     def put_call(self, key: str, at: float, *, failed: bool) -> None:
@@ -157,8 +161,11 @@ class Looking:
     async def look(self) -> Found:
         """Look once, and write what it tells at the time of that look."""
         self.lines.clear()
+        dead = self._watched.waiting("DeadLetters")
         found = await self._janitor.look(time.time() + self._ahead + 600)
         at = START + self._looks * LOOK + 1
+        taken = dead - self._watched.waiting("DeadLetters")
+        self._watched.put_queue("DeadLetters", "NumberOfMessagesReceived", at, taken)
         for line in self.lines:
             self._watched.metrics.put_line(line, at)
         self._watched.put_call("JanitorFunction", at, failed=bool(found.faults))
