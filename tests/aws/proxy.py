@@ -54,6 +54,13 @@ class Proxy:
     def on(self, operation: str, rule: Rule, times: int = 1) -> None:
         self._rules.setdefault(operation, []).extend([rule] * times)
 
+    def hang_up(self) -> None:
+        """Close all connections of clients, without a word."""
+        assert self._runner.server is not None
+        for connection in self._runner.server.connections:
+            assert connection.transport is not None
+            connection.transport.abort()
+
     def heal(self) -> None:
         """Forget all rules."""
         self._rules.clear()
