@@ -3,6 +3,7 @@
     make setup                                          # .venv with aws-cdk-lib
     npx aws-cdk@2 bootstrap                             # once an account and region
     npx aws-cdk@2 deploy                                # needs Docker for the image, or -c image=URI
+    npx aws-cdk@2 deploy -c fetchers=lambda             # needs no Docker
     npx aws-cdk@2 deploy -c stackName=News -c lease=300
 
 `python -m infra.app` alone writes the same template to cdk.out: no account, no network, no Docker, no npm package; only

@@ -23,7 +23,8 @@ class FetcherFunction(PythonFunction):
     across lanes, for its turns are taken at one gate.
 
     No reserved concurrency: it would be taken from the account's other functions, and a new account has none to give.
-    `max_concurrency` holds the sources back before they call, so nothing is refused and counted as a delivery.
+    `max_concurrency` holds the sources back before they call, so while the account's limit has room for all three no
+    call is refused, which would count as a delivery of its messages.
     """
 
     def __init__(self, scope: Construct, name: str, *, config: StackConfig, frontier: Frontier) -> None:
