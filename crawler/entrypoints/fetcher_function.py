@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+import crawler.archive.s3  # noqa: F401 - now, for a process that begins has a whole processor
 from crawler.cost.usage import PROCESS, Usage
 from crawler.entrypoints.identity import tune_memory
 from crawler.errors import UsageError
