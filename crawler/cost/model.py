@@ -22,28 +22,35 @@ PACED_CLAIM, BUSY_CLAIM = 9.0, 32.0
 """Pages that a claim hands out: a paced host's come off the queue up to ten at a time, and a claim takes them at once;
 of hosts that are not, as many as there is room for."""
 
-IDLE_CLAIMS = 0.2
+IDLE_CLAIMS = 0.1
 """Claims that find nothing, a second of a worker on paced hosts."""
 
-POLLED = 0.3
-"""Of the claims on paced hosts, those whose pages came by a long poll: to keep them takes a request."""
+POLLED = 0.28
+"""Long polls that bring pages of paced hosts, a second of a worker; to keep what one brings takes a request. No more
+than one a claim."""
 
-ASIDE = 0.25
-"""Of the claims on paced hosts, those that meet a page whose turn is far, and send it again."""
+ASIDE = 0.35
+"""Of the claims on paced hosts, those that meet a page whose turn another worker has taken, and send it again. A worker
+that is alone meets none."""
 
-TURNS_A_WRITE = 1.85
-"""Turns at a paced host's gate that one write takes, where several of its pages are in one claim."""
+SHARED_TURNS = 2.2
+"""Turns beyond the first that a write takes at a paced host's gate, shared by the workers: what comes off the queue
+together for a host is spread over them."""
 
-FIRST_RECEIVES = 16
-"""Receives of a worker while the first hosts' robots.txt are fetched and hardly anything is queued."""
+PROMPT = 20
+"""Pages of a paced host, about, whose turns are used as soon as they are taken, because no queue has formed yet. Before
+the requests of the others their gate is looked at again: by a fleet always, by a worker that is alone half the times."""
 
-BUSY_BATCH = 16
+UNSEEN = 0.5
+"""Of the gates that a claim meets, those that the worker has not seen within the last second."""
+
+BUSY_BATCH = 12
 """Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
 
 GATHERING = 0.06
 """Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
 
-ENDS = 2.0
+PACED_ENDS, BUSY_ENDS = 1.5, 2.5
 """Flushes of a worker because nothing else was to do: at its beginning and at its end."""
 
 BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
@@ -53,7 +60,8 @@ BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
 class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What is crawled: `pages` in all, on `hosts` of equal size, each page with so many links to pages of the crawl.
 
-    `stored` are the bytes of a page as kept; `sitemaps`: whether the hosts' robots.txt names one.
+    `stored` are the bytes of a page as kept. `listed` is the share of a host's pages that its sitemap lists; 0: it has
+    none.
     """
 
     pages: int
@@ -61,7 +69,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     links: int = 60
     rate: float = 1.0
     stored: float = 10_000.0
-    sitemaps: bool = True
+    listed: float = 0.0
     skipped: float = 0.0
 
 
@@ -74,7 +82,9 @@ def model(site: Site, workers: int, seconds: float) -> Usage:
     _start(steps, workers)
     _alive(steps, workers, seconds)
     _hosts(steps, site, workers)
-    _discovery(steps, walk(round(found), site.hosts, site.links, workers, batch, SOON * site.rate), site, found)
+    _discovery(
+        steps, walk(round(found), site.hosts, site.links, workers, batch, SOON * site.rate, site.listed), site, found
+    )
     _claims(steps, site, workers, seconds)
     _endings(steps, site, workers, seconds)
     return steps.usage()
@@ -147,12 +157,12 @@ def _hosts(steps: _Steps, site: Site, workers: int) -> None:
     meet = workers * (1 - (1 - 1 / workers) ** (site.pages / site.hosts))
     steps.read(site.hosts * meet, 2 * site.hosts * meet)
     steps.write("PutItem", 2 * site.hosts)
-    if site.sitemaps:
+    if site.listed:
         steps.read(site.hosts * (meet + 1), site.hosts * (meet + 1))
         steps.write("PutItem", site.hosts * (meet + 2))
     if site.rate:
         # A turn for robots.txt, one for the sitemap, and that the host answers promptly.
-        steps.write("UpdateItem", site.hosts * (3 if site.sitemaps else 2))
+        steps.write("UpdateItem", site.hosts * (3 if site.listed else 2))
 
 
 def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
@@ -173,26 +183,27 @@ def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     claims = site.pages / (PACED_CLAIM if site.rate else BUSY_CLAIM)
     time = workers * seconds
     # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
-    empty = claims + FIRST_RECEIVES * workers + 2 * (2 * workers + seconds / LONGEST_REST)
+    empty = claims + 2 * (2 * workers + seconds / LONGEST_REST)
     steps.sqs("ReceiveMessage", site.pages / MESSAGES + empty + (IDLE_CLAIMS * time if site.rate else 0))
     if site.rate:
-        steps.sqs("ChangeMessageVisibilityBatch", claims * POLLED)
-        steps.sqs("SendMessageBatch", claims * ASIDE)
-        steps.sqs("DeleteMessageBatch", claims * ASIDE)
+        steps.sqs("ChangeMessageVisibilityBatch", min(claims, POLLED * time))
+        again = claims * ASIDE * (1 - 1 / workers)
+        steps.sqs("SendMessageBatch", again)
+        steps.sqs("DeleteMessageBatch", again)
     pages = site.pages / claims
     gates = site.hosts * (1 - (1 - 1 / site.hosts) ** pages)
-    steps.read(claims, site.pages + claims * gates)
+    steps.read(claims, site.pages + claims * gates * UNSEEN)
     if site.rate:
-        writes = site.pages / TURNS_A_WRITE
-        steps.write("UpdateItem", writes)
-        # The first of the turns that a write takes is used at once; a look is good for a second.
-        looks = (site.pages - writes) / max(1.0, site.rate)
+        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS / workers))
+        # A look is good for a second, for all who ask.
+        size = site.pages / site.hosts
+        looks = site.pages * (1 - 0.5 / workers) * size / (size + PROMPT) / max(1.0, site.rate)
         steps.read(looks, looks)
 
 
 def _endings(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     """Store, finish, count, delete: at each flush."""
-    flushes = workers * (seconds / LONGEST_FLUSH + ENDS)
+    flushes = workers * (seconds / LONGEST_FLUSH + (PACED_ENDS if site.rate else BUSY_ENDS))
     steps.put(2 * flushes, site.pages * site.stored)
     steps.write("BatchExecuteStatement", site.pages / STATEMENTS + flushes / 2, site.pages)
     steps.write("UpdateItem", flushes)

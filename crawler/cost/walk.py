@@ -39,8 +39,11 @@ class Walk(msgspec.Struct):
     booked: int = 0
 
 
-def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: float) -> Walk:
-    """Crawl sites of equal size by workers who take turns, each adding the links of about `batch` pages at once."""
+def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: float, listed: float) -> Walk:
+    """Crawl sites of equal size by workers who take turns, each adding the links of about `batch` pages at once.
+
+    `listed`: share of a site's pages that its sitemap lists, which is read with the site's first page.
+    """
     size = max(1, round(pages / hosts))
     hosts = max(1, min(hosts, MOST // size)) if pages > MOST else hosts
     size, total = min(size, MOST), min(size, MOST) * hosts
@@ -49,6 +52,7 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
     free = max(1, round(links * (1 - NAVIGATION)))
     known, frontier = {0}, deque([0])
     seen: list[set[int]] = [set() for _ in range(workers)]
+    read: set[int] = set()
     sums, waiting, due = Walk(), [0] * hosts, 0.0
     while frontier or sums.pages < total:
         if not frontier:  # a site to which no link led
@@ -61,26 +65,31 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
         taken = [frontier.popleft() for _ in range(min(int(due), len(frontier)))]
         due -= int(due)
         met: set[int] = set()
+        adding = [met]
         for page in taken:
-            home = page - page % size
-            waiting[page // size] -= 1
-            met.update(fixed[page // size])
+            site, home = page // size, page - page % size
+            waiting[site] -= 1
+            if site not in read:
+                read.add(site)
+                adding.append(set(range(home, home + round(size * listed))))
+            met.update(fixed[site])
             for _ in range(free):
                 abroad = choose.random() < ABROAD
                 met.add(int(choose.random() * total) if abroad else home + int(choose.random() * size))
-        met -= mine
-        mine |= met
-        new = met - known
-        known |= new
-        frontier.extend(new)
-        for site, count in Counter(page // size for page in new).items():
-            waiting[site] += count
-            sums.booked += waiting[site] > ahead
         sums.pages += len(taken)
-        sums.asked += len(met)
-        sums.new += len(new)
-        sums.looks += -(-len(met) // KEYS)
-        sums.inserts += -(-len(new) // STATEMENTS)
-        sums.counts += bool(new)
-        sums.sends += -(-len(new) // MESSAGES)
+        for pages_met in adding:
+            pages_met -= mine
+            mine |= pages_met
+            new = pages_met - known
+            known |= new
+            frontier.extend(new)
+            for site, count in Counter(page // size for page in new).items():
+                waiting[site] += count
+                sums.booked += waiting[site] > ahead
+            sums.asked += len(pages_met)
+            sums.new += len(new)
+            sums.looks += -(-len(pages_met) // KEYS)
+            sums.inserts += -(-len(new) // STATEMENTS)
+            sums.counts += bool(new)
+            sums.sends += -(-len(new) // MESSAGES)
     return sums

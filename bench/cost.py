@@ -1,0 +1,152 @@
+"""What a crawl is modelled to take beside what it takes: requests by operation, real workers on the emulator.
+
+The workers stay until the crawl has nothing left, as a fleet's do, and are then told to stop: no worker asks whether
+the crawl is complete, as `--until-complete` would have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bench import aws, web
+from bench.counting_proxy import CountingProxy
+from bench.site.plan import Shape
+from bench.site.write import site
+from crawler.cost.model import Site, model
+from crawler.cost.prices import by_service, requests
+from crawler.cost.usage import Unit, Usage
+from crawler.state.aws.state import AwsState
+from tests import emulator
+
+SERVICES = ("sqs", "dynamodb", "s3")
+
+NAVIGATION = 47
+"""Links of a page of the site besides those in its text."""
+
+
+class Crawled(NamedTuple):
+    """A crawl as it was: what the fleet counted, what passed on the wire, and its pages by how they ended."""
+
+    counted: Usage
+    wire: Usage
+    done: int
+    skipped: int
+    seconds: float
+
+    def modelled(self, shape: Shape, rate: float, workers: int) -> Usage:
+        """What the model says of a crawl of this size and duration."""
+        found = Site(
+            pages=self.done,
+            hosts=shape.hosts,
+            links=NAVIGATION + shape.links,
+            rate=rate,
+            stored=self.counted.units[Unit.STORED] / self.done,
+            listed=shape.pages / (self.done + self.skipped),
+            skipped=self.skipped / self.done,
+        )
+        return model(found, workers, self.seconds)
+
+
+def measure(shape: Shape, rate: float, workers: int, cache: Path) -> bool:
+    """Crawl a site, print what it took beside the model. True when no service's requests are off by a twentieth."""
+    try:
+        crawled = run(shape, rate, workers, cache, aws.template(cache / "runs" / "cost" / "cdk.out"))
+    except (pytest.skip.Exception, pytest.fail.Exception) as missing:  # how the tests' harness says what it lacks
+        sys.exit(f"bench: {missing}")
+    print(f"{shape}, rate {rate:g}, {workers} workers: {crawled.done} pages in {crawled.seconds:.1f} s")
+    return report(crawled, crawled.modelled(shape, rate, workers))
+
+
+def run(shape: Shape, rate: float, workers: int, cache: Path, template: emulator.Template) -> Crawled:
+    """Crawl the site with workers on a stack of its own."""
+    folder, where = site(shape, cache), cache / "runs" / f"cost-{shape.port}"
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    seed = (folder / "urls.txt").read_text().split("\n", 1)[0]
+    manner = ("--scope", "any", "--pace-by", "host", "--rate", f"{rate:g}", "--allow-private")
+    with emulator.running(where / "emulator") as stack, web.served(folder, shape.port, where / "web"):
+        stack.deploy(template, aws.STACK)
+        return asyncio.run(_crawl(stack.endpoint, stack.environment, (seed, *manner), workers, where))
+
+
+async def _crawl(
+    endpoint: str, environment: Mapping[str, str], seeds: Sequence[str], workers: int, where: Path
+) -> Crawled:
+    env = {**os.environ, **environment, "CRAWLER_STATE": f"aws://{aws.STACK}"}
+    async with CountingProxy(endpoint) as proxy:
+        counted = {**env, "AWS_ENDPOINT_URL": proxy.endpoint}
+        begun = time.time()
+        seeding = await _start(("seed", *seeds, "--contact", "bench@example.com"), counted, where / "seed.txt")
+        if await seeding.wait():
+            sys.exit(f"bench: seeding failed: {(where / 'seed.txt').read_text()}")
+        fleet = [await _start(("work",), counted, where / f"worker-{number}.txt") for number in range(workers)]
+        os.environ.update(environment)
+        state = await AwsState.open(aws.STACK, worker="bench")  # not through the proxy
+        try:
+            crawl = (await state.crawls())[-1].id
+            while not (counts := await state.counts(crawl)).discovered or counts.outstanding:
+                if all(worker.returncode is not None for worker in fleet):
+                    sys.exit(f"bench: the workers ended: {(where / 'worker-0.txt').read_text()[-500:]}")
+                await asyncio.sleep(0.2)
+            seconds = time.time() - begun
+            for worker in fleet:
+                worker.send_signal(signal.SIGTERM)
+            await asyncio.gather(*(worker.wait() for worker in fleet))
+            account, idle = await state.accounts(crawl)
+        finally:
+            await state.close()
+            for worker in fleet:
+                if worker.returncode is None:
+                    worker.kill()
+        wire = sum((call.used for call in proxy.calls), Usage())
+    return Crawled(account.used + idle.used, wire, counts.done, counts.skipped, seconds)
+
+
+async def _start(arguments: Sequence[str], env: Mapping[str, str], output: Path) -> asyncio.subprocess.Process:
+    with output.open("wb") as stream:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "crawler",
+            *arguments,
+            env=env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+        )
+
+
+def shares(counted: Usage, modelled: Usage) -> dict[str, float]:
+    """By service, how far the modelled requests are from the counted, as a share of these."""
+    return {service: modelled.of(service) / counted.of(service) - 1 for service in SERVICES}
+
+
+def report(crawled: Crawled, modelled: Usage) -> bool:
+    """Print both, by operation and by service."""
+    counted, pages = crawled.counted, crawled.done
+    print(f"{'':36}{'counted':>9}{'modelled':>9}{'a page':>9}")
+    names = Counter(dict(counted.requests)) + Counter(dict(modelled.requests))
+    for name in sorted(names):
+        count = counted.requests.get(name, 0)
+        print(f"{name:36}{count:9}{modelled.requests.get(name, 0):9}{count / pages:9.3f}")
+    for unit in Unit:
+        print(f"{'unit ' + unit:36}{counted.units.get(unit, 0):9}{modelled.units.get(unit, 0):9}")
+    off = shares(counted, modelled)
+    spent, thought = by_service(requests(counted)), by_service(requests(modelled))
+    for service, share in off.items():
+        print(f"{service:36}{counted.of(service):9}{modelled.of(service):9}{share:+9.1%}")
+    million = 1e6 / pages
+    for service, dollars in spent.items():
+        print(f"{service + ', $ per million pages':36}{million * dollars:9.3f}{million * thought[service]:9.3f}")
+    return all(abs(share) <= 0.05 for share in off.values())
