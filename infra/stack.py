@@ -63,14 +63,15 @@ class CrawlerStack(Stack):
         for fetcher in self._fetcher_roles:
             self._grant_outputs(fetcher)
             self.frontier.grant_work(fetcher)
-            self.visited.grant_work(fetcher)
+            self.visited.grant_add(fetcher)
             self.archive.grant_work(fetcher)
 
         janitor = self.janitor.role
         self._grant_outputs(janitor)
         self.frontier.grant_send(janitor)
         self.frontier.grant_dead_letters(janitor)
-        self.visited.grant_work(janitor)
+        self.visited.grant_add(janitor)
+        self.visited.grant_read_all(janitor)
         self.archive.grant_work(janitor)
         self.archive.grant_publish(janitor)
         self.janitor.grant_tell()

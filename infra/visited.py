@@ -38,17 +38,17 @@ class Visited(Construct):
         )
 
     def grant_add(self, seeder: iam.IGrantable) -> None:
-        """Read items of both tables in batches; write them singly and by PartiQL."""
-        self._grant(seeder, "BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem")
+        """What adds URLs also takes and finishes them: records by PartiQL, many in a request; what the fleet shares
+        one by one."""
+        _grant(seeder, self.table, "BatchGetItem", "PartiQLInsert", "PartiQLUpdate")
+        _grant(seeder, self.control, "BatchGetItem", "PutItem", "UpdateItem")
 
-    def grant_work(self, worker: iam.IGrantable) -> None:
-        """The same, and read all items."""
-        self.grant_add(worker)
-        self._grant(worker, "Scan")
+    def grant_read_all(self, janitor: iam.IGrantable) -> None:
+        """Read every record: whether a crawl is complete is decided by them."""
+        _grant(janitor, self.table, "Scan")
 
-    def _grant(self, grantee: iam.IGrantable, *actions: str) -> None:
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=[f"dynamodb:{action}" for action in actions],
-            resource_arns=[self.table.table_arn, self.control.table_arn],
-        )
+
+def _grant(grantee: iam.IGrantable, table: dynamodb.Table, *actions: str) -> None:
+    iam.Grant.add_to_principal(
+        grantee=grantee, actions=[f"dynamodb:{action}" for action in actions], resource_arns=[table.table_arn]
+    )

@@ -21,7 +21,7 @@ SCAN = {"dynamodb:Scan": {TABLE}}
 FILES = {"s3:ListBucket": {BUCKET}, **{f"s3:{action}": {f"{BUCKET}/crawls/*"} for action in ("GetObject", "PutObject")}}
 LOG = {f"logs:{action}": {"AWS::Logs::LogGroup"} for action in ("CreateLogStream", "PutLogEvents")}
 
-FETCHER = {**OUTPUTS, **SEND, **TAKE, **ADD, **SCAN, **FILES}
+FETCHER = {**OUTPUTS, **SEND, **TAKE, **ADD, **FILES}
 
 
 @pytest.fixture(scope="module")
