@@ -28,9 +28,9 @@ names = itertools.count(1)
 class Stack:
     """A stack of the test's own, and the environment in which commands find it."""
 
-    def __init__(self, emulator: Emulator, template: Template) -> None:
+    def __init__(self, emulator: Emulator, template: Template, *, assembly: Path | None = None) -> None:
         self.name = f"Crawl{next(names)}"
-        self.outputs = emulator.deploy(template, self.name)
+        self.outputs = emulator.deploy(template, self.name, assembly=assembly)
         self.emulator = emulator
         self.env = {**emulator.environment, "CRAWLER_STATE": f"aws://{self.name}"}
 
@@ -85,7 +85,7 @@ def assert_result(site: DemoSite, stack: Stack) -> None:
     verified = stack.run("verify")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     objects = stack.objects()
-    (parquet,) = [body for key, body in objects.items() if key.endswith(".parquet")]
+    (parquet,) = [body for key, body in objects.items() if key.startswith("crawls/") and key.endswith(".parquet")]
     rows = pq.read_table(io.BytesIO(parquet)).to_pylist()
     done = Counter(site.canonical(row["url"]) for row in rows if row["outcome"] == "done")
     assert set(done) == site.truth.fetched

@@ -20,7 +20,7 @@ ZIPPED = 50 * MEBIBYTE
 UNZIPPED = 250 * MEBIBYTE
 """Bytes of a function's code at most (Lambda)."""
 
-NEVER = ("boto3.docs", "click", "cffi", "duckdb", "moto", "pyarrow", "pygments", "rich", "sqlite3", "tkinter")
+NEVER = ("cffi", "click", "duckdb", "moto", "pyarrow", "pygments", "rich", "tkinter")
 """What the fetcher function must not load."""
 
 

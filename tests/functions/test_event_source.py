@@ -1,0 +1,83 @@
+"""The deployed stack with functions as fetchers: its queues call them, in the emulator, until the crawl is complete."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import command
+from tests.e2e.test_aws import Stack, assert_result
+from tests.emulator import Template, assembly, of_type, read_template, running
+from tests.local_site import DemoSite, demo_site_process
+
+pytestmark = [pytest.mark.e2e, pytest.mark.emulator]
+
+CONTEXT = {"fetchers": "lambda", "maxWorkers": 2}
+
+BACK_AFTER = 12
+"""Seconds of visibility timeout in this file, so that no test waits six minutes for what a killed function held."""
+
+
+@pytest.fixture
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with functions, in an emulator of its own: nothing else is to be called by it."""
+    folder = assembly(tmp_path_factory, CONTEXT)
+    template: Template = copy.deepcopy(read_template(folder / "Crawler.template.json"))
+    for queue in of_type(template, "AWS::SQS::Queue").values():
+        if "VisibilityTimeout" in queue:
+            queue["VisibilityTimeout"] = BACK_AFTER
+    with running(tmp_path_factory.mktemp("emulator")) as emulator:
+        yield Stack(emulator, template, assembly=folder)
+
+
+def _has_answered(site: DemoSite, pages: int) -> bool:
+    return len(site.fetched()) > pages
+
+
+def functions() -> list[psutil.Process]:
+    """The processes in which the emulators run functions."""
+    every = psutil.process_iter(["cmdline"])
+    return [one for one in every if any("ministack-lambda-" in word for word in one.info["cmdline"] or ())]
+
+
+def finish(stack: Stack, site: DemoSite) -> None:
+    """Wait until everything was fetched, and let the janitor look."""
+    command.wait_for(lambda: stack.status()["done"] == len(site.truth.fetched), 100)
+    client = stack.emulator.client("lambda")
+
+    def complete() -> bool:
+        answer = client.invoke(FunctionName=stack.outputs["JanitorFunction"])
+        assert "FunctionError" not in answer, answer["Payload"].read()
+        return bool(stack.status()["state"] == "complete")
+
+    command.wait_for(complete, 60)
+
+
+def test_functions_crawl_the_deployed_stack_to_its_end(demo_site: DemoSite, deployed: Stack) -> None:
+    seeded = deployed.run("seed", *demo_site.seeds, "--rate", "0", "--allow-private")
+    assert seeded.returncode == 0, seeded.stderr
+    finish(deployed, demo_site)
+    fetched = demo_site.fetched()
+    assert set(fetched) == demo_site.truth.fetched
+    assert set(fetched.values()) == {1}
+    assert_result(demo_site, deployed)
+
+
+@pytest.mark.long
+def test_functions_that_are_killed_lose_nothing(tmp_path: Path, deployed: Stack) -> None:
+    with demo_site_process(tmp_path, delay_ms=100) as site:
+        assert deployed.run("seed", *site.seeds, "--rate", "0", "--allow-private").returncode == 0
+        for fetched in (40, 120):
+            command.wait_for(partial(_has_answered, site, fetched))
+            killed = functions()
+            assert killed
+            for process in killed:
+                process.kill()
+        finish(deployed, site)
+        assert set(site.fetched()) == site.truth.fetched
+        assert_result(site, deployed)
