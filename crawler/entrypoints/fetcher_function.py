@@ -26,6 +26,7 @@ import msgspec
 
 import crawler.archive.s3  # noqa: F401 - now, for a process that begins has a whole processor
 from crawler.cost.usage import PROCESS, Usage
+from crawler.entrypoints.function_log import guard
 from crawler.entrypoints.identity import tune_memory
 from crawler.errors import UsageError
 from crawler.fetch import DEADLINE
@@ -172,6 +173,7 @@ class Fetcher:
             self._told = PROCESS.used()
 
 
+guard()
 _runner = asyncio.Runner()
 _fetcher = Fetcher()
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from crawler.entrypoints.function_log import guard
 from crawler.entrypoints.identity import worker_name
 from crawler.errors import UsageError
 from crawler.state.open import open_state
@@ -14,6 +15,7 @@ from crawler.state.port import CrawlState
 
 T = TypeVar("T")
 
+guard()
 _runner = asyncio.Runner()
 _opened: dict[str, CrawlState] = {}
 

@@ -189,6 +189,15 @@ async def test_a_killed_process_loses_nothing(place: Place, seed: Seed, function
     assert set(pages(server.targets)) == {f"/{kind}{number}" for kind in ("p", "leafp") for number in range(100)}
 
 
+def test_log_lines_hide_what_urls_may_hold_in_secret(place: Place, function: Runtime) -> None:
+    place.send('{"url": "nonsense https://user:secret@site.example/?token=secret"}')
+    assert staying(function.invoke(event(place))) == []
+    (line,) = (json.loads(line) for line in function.output.splitlines() if "no seed" in line)
+    assert line["level"] == "WARNING"
+    assert "https://site.example/" in line["message"]
+    assert "secret" not in function.output
+
+
 def test_the_metrics_of_a_call_are_one_line(place: Place, function: Runtime) -> None:
     assert staying(function.invoke(event(place))) == []
     (line,) = (json.loads(line) for line in function.output.splitlines())
