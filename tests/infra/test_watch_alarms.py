@@ -7,7 +7,8 @@ import re
 import pytest
 
 from infra.alarms import RUNBOOK, anchor
-from tests.emulator import Template, assembly, of_type, output_id, read_template
+from tests.emulator import Template, of_type, output_id
+from tests.infra.stacks import FULL, full
 
 MOST_METRICS = 20
 """Ten cents a month each."""
@@ -18,8 +19,7 @@ DAY = 86_400
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """A stack with all alarms, and somebody to tell."""
-    context = {"fetchers": "both", "alarmEmail": "ops@example.com"}
-    return read_template(assembly(tmp_path_factory, context) / "Crawler.template.json")
+    return full(tmp_path_factory, "both")
 
 
 def told(template: Template) -> dict[str, dict[str, object]]:
@@ -53,7 +53,7 @@ def test_the_topic_takes_alarms_of_this_account_and_only_over_tls(everything: Te
 
 def test_an_address_is_subscribed_and_without_one_the_topic_is_there(everything: Template, template: Template) -> None:
     (subscription,) = of_type(everything, "AWS::SNS::Subscription").values()
-    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "ops@example.com")
+    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", FULL["alarmEmail"])
     assert subscription["TopicArn"] == {"Ref": output_id(everything, "AlarmTopic")}
     assert not of_type(template, "AWS::SNS::Subscription")
     assert len(of_type(template, "AWS::SNS::Topic")) == 1

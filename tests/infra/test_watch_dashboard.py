@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from infra import picture
-from tests.emulator import Template, assembly, of_type, read_template
+from tests.emulator import Template, of_type
 from tests.infra.metrics_of_aws import OF_AWS, OUR_OWN, RESOURCES, Kind
+from tests.infra.stacks import KINDS, full
 
 SEARCH = re.compile(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\"(\w+)\" Stack=\"AWS::StackName\"', 'Maximum', \d+\)")
 
 Widget = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["fargate", "lambda", "both"])
+@pytest.fixture(scope="module", params=KINDS)
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
     """The template for each kind of fetchers."""
-    context = {} if request.param == "fargate" else {"fetchers": request.param}
-    return read_template(assembly(tmp_path_factory, context) / "Crawler.template.json")
+    return full(tmp_path_factory, request.param)
 
 
 def rows(template: Template) -> list[list[Widget]]:
@@ -156,5 +156,5 @@ def test_all_alarms_that_tell_somebody_are_on_it(template: Template) -> None:
 
 
 def test_the_picture_in_the_docs_is_this_dashboard(tmp_path_factory: pytest.TempPathFactory) -> None:
-    drawn = read_template(assembly(tmp_path_factory, picture.CONTEXT) / "Crawler.template.json")
-    assert picture.render(picture.widgets(drawn)) == picture.PICTURE.read_text(encoding="utf-8"), "make picture"
+    drawn = picture.widgets(full(tmp_path_factory, "both"))
+    assert picture.render(drawn) == picture.PICTURE.read_text(encoding="utf-8"), "make picture"

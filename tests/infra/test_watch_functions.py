@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.emulator import Emulator, Template, assembly, read_template
+from tests.emulator import Emulator, Template
 from tests.functions.events import answered, event
 from tests.infra.alarm_evaluation import State
+from tests.infra.stacks import full
 from tests.infra.watched import LASTING, LOOK, START, Site, Watched
 
 pytestmark = pytest.mark.emulator
@@ -21,8 +22,7 @@ def watched(
     """A stack watched as if it had functions; the tests call them."""
     for name, value in emulator.environment.items():
         monkeypatch.setenv(name, value)
-    on_lambda = read_template(assembly(tmp_path_factory, {"fetchers": "lambda"}) / "Crawler.template.json")
-    watched = Watched(emulator, template, watching=on_lambda)
+    watched = Watched(emulator, template, watching=full(tmp_path_factory, "lambda"))
     yield watched
     watched.close()
 

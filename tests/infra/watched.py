@@ -116,13 +116,13 @@ class Watched:
         function = {"FunctionName": output_id(self._template, key)}
         self.metrics.put("AWS/Lambda", "Errors", function, at, float(failed))
 
-    def put_lasting(self, lines: Iterable[str], *, workers: int = 1) -> None:
-        """The lines of a worker as so many like it would write them minute after minute."""
+    def put_lasting(self, lines: Iterable[str], *, workers: int = 1, every: float = 60) -> None:
+        """The lines of a worker as so many like it would write them every so many seconds."""
         kept = list(lines)
         assert any("_aws" in line for line in kept), "no line of metrics"
-        for minute in range(int(LASTING / 60)):
+        for number in range(int(LASTING / every)):
             for line in kept * workers:
-                self.metrics.put_line(line, START + 60 * minute + 1)
+                self.metrics.put_line(line, START + number * every + 1)
 
     def states(self) -> dict[str, list[State]]:
         """The states of all alarms over the time for which conditions hold."""
