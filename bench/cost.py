@@ -109,6 +109,7 @@ async def _crawl(
             for worker in fleet:
                 if worker.returncode is None:
                     worker.kill()
+                    await worker.wait()
         wire = sum((call.used for call in proxy.calls), Usage())
     return Crawled(account.used + idle.used, wire, counts.done, counts.skipped, seconds)
 

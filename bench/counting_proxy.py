@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
@@ -71,7 +72,7 @@ class CountingProxy:
         # The Host header stays as the client signed it.
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         url = yarl.URL(self._upstream + request.raw_path, encoded=True)
-        async with self._client.request(request.method, url, headers=headers, data=body) as answer:
+        async with self._client.request(request.method, url, headers=headers, data=io.BytesIO(body)) as answer:
             kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
             answered = await answer.read()
             self.calls[number] = _billed(self.calls[number], request, body, answered)
