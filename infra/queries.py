@@ -1,5 +1,5 @@
 """Saved queries of Logs Insights over what the fetchers write: a line when one starts, one a minute, one when it stops
-(`event` tells them apart), and the complaints between.
+(`event` tells them apart), and the complaints between. A function writes the one of the minute at each call.
 
 A query reads all lines of its time range, at half a cent a GB. No line names a host or a URL: those are in the archive.
 """
@@ -14,8 +14,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 QUERIES: Mapping[str, str] = {
+    # Lines of metrics without an event are the janitor's.
     "Complaints by text": """
-        filter not ispresent(event)
+        filter not ispresent(event) and @message not like /"_aws"/
         | pattern @message
     """,
     # A traceback is a line after another from a task, and one record from a function.
@@ -49,8 +50,9 @@ QUERIES: Mapping[str, str] = {
             count(*) as minutes by worker
         | sort most_mib desc
     """,
+    # A function is frozen between two calls, and ended without being told.
     "Workers: without a goodbye": """
-        filter event in ["started", "minute", "stopped"]
+        filter event in ["started", "minute", "stopped"] and worker not like /^function-/
         | stats latest(event) as last_event, max(@timestamp) as last_seen, sum(Pages) as pages, max(Memory) as most_mib
             by worker
         | filter last_event != "stopped"
