@@ -1,7 +1,7 @@
 """Saved queries of Logs Insights over what the fetchers write: a line when one starts, one a minute, one when it stops
 (`event` tells them apart), and the complaints between. A function writes the one of the minute at each call.
 
-A query reads all lines of its time range, at half a cent a GB. No line names a host or a URL: those are in the archive.
+A query reads all lines of its time range, at half a cent a GB. What a host or a page was like is in the archive.
 """
 
 from __future__ import annotations
