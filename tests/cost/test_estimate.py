@@ -1,0 +1,117 @@
+"""The estimate: its model's parts hang together, its bill follows the stack's settings, and it says what bounds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawler.cost.estimate import Estimate, Fleet, estimate
+from crawler.cost.model import Site, model
+from crawler.cost.prices import by_service
+from crawler.cost.usage import Unit
+from crawler.cost.walk import walk
+from infra.config import StackConfig
+from tests import command
+
+
+def made(pages: int = 100_000, hosts: int = 500, rate: float = 1.0, **fleet: Any) -> Estimate:
+    return estimate(Site(pages=pages, hosts=hosts, rate=rate), Fleet(**fleet), answer=0.5)
+
+
+def test_a_fleet_is_what_a_stack_is_by_default() -> None:
+    stack = StackConfig()
+    known = {name for name in Fleet.__struct_fields__ if hasattr(stack, name)}
+    assert known == set(Fleet.__struct_fields__) - {"concurrency"}
+    assert {name: getattr(Fleet(), name) for name in known} == {name: getattr(stack, name) for name in known}
+
+
+@pytest.mark.parametrize(("workers", "listed"), [(1, 0.0), (3, 0.0), (3, 1.0)])
+def test_a_walk_finds_each_page_once_and_each_worker_asks_about_each(workers: int, listed: float) -> None:
+    walked = walk(2_000, 20, 60, workers, batch=4, ahead=20, listed=listed)
+    assert walked.pages == 2_000
+    assert walked.new == 2_000 - 1 - (20 - 1 - _linked(walked.new))
+    assert walked.asked == pytest.approx(2_000 * workers, rel=0.01)
+    assert walked.looks >= walked.asked / 100
+    assert walked.inserts >= walked.new / 25
+    assert walked.sends >= walked.new / 10
+
+
+def _linked(new: int) -> int:
+    """How many of the other sites were found by links; those that were not are begun, and found by nobody."""
+    return new - 2_000 + 20
+
+
+def test_a_large_crawl_is_a_multiple_of_a_smaller_one() -> None:
+    small, large = made(pages=1_000_000), made(pages=2_000_000, hosts=1_000)
+    ratio = sum(by_service(large.lines).values()) / sum(by_service(small.lines).values())
+    assert ratio == pytest.approx(2, rel=0.15)  # more workers look up a little more
+
+
+def test_hosts_that_are_paced_cost_writes_for_their_turns() -> None:
+    site = Site(pages=10_000, hosts=50)
+    paced, free = model(site, 2, 300), model(msgspec.structs.replace(site, rate=0.0), 2, 300)
+    assert paced.units[Unit.WRITES] > free.units[Unit.WRITES] + 3_000
+    assert "sqs.ChangeMessageVisibilityBatch" not in free.requests
+
+
+def test_more_workers_look_more_up() -> None:
+    site = Site(pages=10_000, hosts=50)
+    assert model(site, 8, 100).units[Unit.HALF_READS] > 2 * model(site, 2, 100).units[Unit.HALF_READS]
+
+
+@pytest.mark.parametrize(
+    ("settings", "workers", "bound"),
+    [
+        ({"pages": 1_000_000, "hosts": 10}, 1, "the hosts: 10 at 1 requests/s"),
+        ({"pages": 1_000_000, "hosts": 100_000}, 8, "the fleet: 8 workers"),
+        ({"pages": 1_000_000, "rate": 0.0, "max_workers": 3}, 3, "the fleet: 3 workers"),
+        ({"pages": 1_000, "rate": 0.0}, 1, "the start"),
+    ],
+)
+def test_what_bounds_the_time_is_told(settings: dict[str, Any], workers: int, bound: str) -> None:
+    found = made(**settings)
+    assert found.workers == workers
+    assert found.bound.startswith(bound)
+
+
+def test_the_time_is_the_hosts_pages_at_their_rate_and_the_start() -> None:
+    assert made(pages=100_000, hosts=100).seconds == pytest.approx(1_000 + 150)
+
+
+def test_spot_is_cheaper_than_on_demand_and_functions_have_no_addresses() -> None:
+    spot, on_demand, functions = (
+        by_service(made(**settings).lines) for settings in ({}, {"spot": False}, {"fetchers": "lambda"})
+    )
+    assert spot["Fargate"] < on_demand["Fargate"]
+    assert spot["SQS"] == on_demand["SQS"]
+    assert "Fargate" not in functions
+    assert functions["Lambda"] > 0
+
+
+def test_provisioned_capacity_is_cheaper_where_it_is_used() -> None:
+    found = made()
+    assert found.provisioned < 0.5 * by_service(found.lines)["DynamoDB"]
+
+
+def test_the_command_estimates_without_a_state() -> None:
+    arguments = ("cost", "--estimate", "1e5", "--hosts", "200", "--fetchers", "lambda", "--json")
+    answer = command.run(*arguments)
+    assert answer.returncode == 0, answer.stderr
+    told = msgspec.json.decode(answer.stdout)
+    assert told["pages"] == 100_000
+    assert told["total"] == pytest.approx(sum(told["dollars"].values()), abs=1e-5)
+    assert told["per_million_pages"] == pytest.approx(10 * told["total"], rel=1e-3)
+    assert set(told["dollars"]) == {"SQS", "DynamoDB", "S3", "Lambda", "CloudWatch"}
+    assert told["prices"]["region"] == "us-east-1"
+    people = command.run(*arguments[:-1]).stdout
+    assert "100,000 pages" in people
+    assert "bound by the hosts" in people
+    assert "list prices of us-east-1" in people
+
+
+def test_what_is_no_number_of_pages_is_wrong_usage() -> None:
+    answer = command.run("cost", "--estimate", "many")
+    assert answer.returncode == 2
+    assert "write for example 1e6" in answer.stderr
