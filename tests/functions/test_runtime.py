@@ -116,6 +116,7 @@ async def test_connections_that_died_while_the_process_was_frozen_cost_no_page_a
     assert all("attempts" not in item for item in place.items())
 
 
+@pytest.mark.long
 async def test_a_call_whose_time_runs_out_ends_before_its_timeout(place: Place, seed: Seed, function: Runtime) -> None:
     async def script(peer: Peer) -> None:
         while head := await peer.request():
@@ -134,6 +135,7 @@ async def test_a_call_whose_time_runs_out_ends_before_its_timeout(place: Place, 
         assert (visible + delayed, in_flight) == (200 - counts.done, 0)
 
 
+@pytest.mark.long
 async def test_what_cannot_be_settled_is_a_failure_of_the_batch_in_part(
     place: Place, seed: Seed, proxy: Proxy, start: Start
 ) -> None:
