@@ -67,12 +67,33 @@ class Enforced:
         self.emulator, self.stack, self.outputs = emulator, stack, outputs
         self._recorder = recorder
         self._keys: dict[str, str] = {}
-        self._names = {
+        self._names: dict[str, str] = {
             resource["LogicalResourceId"]: resource["PhysicalResourceId"]
             for resource in emulator.client("cloudformation").describe_stack_resources(StackName=stack)[
                 "StackResources"
             ]
         }
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Logical ids by name, of tables and whatever else has one."""
+        return {name: logical_id for logical_id, name in self._names.items()}
+
+    def client(self, service: str) -> Any:
+        """A client of whoever deployed the stack."""
+        return Emulator(self._recorder.endpoint).client(service)
+
+    def resolved(self, value: Any) -> str:
+        """A value of the template: a text, or what deployment puts in the place of a reference."""
+        if isinstance(value, str):
+            return value
+        if "Ref" in value:
+            return str(
+                {"AWS::StackName": self.stack, "AWS::Region": REGION}.get(value["Ref"]) or self._names[value["Ref"]]
+            )
+        if "Fn::GetAtt" in value:
+            return self._names[value["Fn::GetAtt"][0]].rpartition("/")[2]
+        return "".join(self.resolved(part) for part in value["Fn::Join"][1])
 
     @property
     def owner(self) -> dict[str, str]:
@@ -99,16 +120,20 @@ class Enforced:
             if self._keys.get(key) == logical_id:
                 yield from calls
 
-    async def run(self, *arguments: str, env: dict[str, str]) -> Answer:
-        """Run Python with these arguments to its end."""
-        process = await asyncio.create_subprocess_exec(
+    async def start(self, *arguments: str, env: dict[str, str]) -> asyncio.subprocess.Process:
+        """Start Python with these arguments."""
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
-            env=clean_environment({**env, "CRAWLER_STATE": f"aws://{self.stack}"}),
+            env=clean_environment({"CRAWLER_METRICS": "emf", **env, "CRAWLER_STATE": f"aws://{self.stack}"}),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
+
+    async def run(self, *arguments: str, env: dict[str, str]) -> Answer:
+        """Run Python with these arguments to its end, or for so long."""
+        process = await self.start(*arguments, env=env)
         talking = asyncio.create_task(process.communicate())
         await asyncio.wait({talking}, timeout=LATER)
         if not talking.done():
@@ -143,6 +168,10 @@ def for_the_emulator(template: Template) -> Template:
             statements.append(copy.deepcopy(PARTIQL))
         for statement in statements:
             actions = listed(statement["Action"])
+            if "ecs:UpdateService" in actions:
+                # The emulator asks for the cluster of the service, AWS for the service.
+                clusters = [{"Fn::GetAtt": [name, "Arn"]} for name in of_type(changed, "AWS::ECS::Cluster")]
+                statement["Resource"] = [*listed(statement["Resource"]), *clusters]
             statement["Action"] = actions + [more for action in actions for more in ALSO_ASKED_FOR.get(action, ())]
     return changed
 

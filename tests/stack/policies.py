@@ -12,7 +12,13 @@ from tests.emulator import Template, of_type
 Right = tuple[str, str]
 """An IAM action, and the logical id of a table; for everything else the type of resource, such as `sqs`."""
 
-_SERVICES = {"SQS": "sqs", "DynamoDB": "dynamodb", "S3": "s3"}
+_SERVICES = {
+    "SQS": "sqs",
+    "DynamoDB": "dynamodb",
+    "S3": "s3",
+    "AWSEvents": "events",
+    "AmazonEC2ContainerServiceV20141113": "ecs",
+}
 _ACTIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "s3:HeadBucket": "s3:ListBucket",

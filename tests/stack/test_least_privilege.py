@@ -1,0 +1,185 @@
+"""Every role of the stack at its work while IAM is enforced: it may do what it needs, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.demo.site import running as demo_site
+from tests.emulator import Template, of_type
+from tests.functions.events import answered, event
+from tests.infra.stacks import FULL, full, role_of_function
+from tests.stack.enforced import Enforced, enforced
+from tests.stack.policies import Right, granted, used
+
+pytestmark = [pytest.mark.emulator, pytest.mark.timeout(300)]
+
+EVENT_SOURCE = "the event source reads the queue in the function's name"
+LOG = {("logs:CreateLogStream", "logs"): "Lambda writes a function's log", ("logs:PutLogEvents", "logs"): "the same"}
+
+UNUSED: dict[str, dict[Right, str]] = {
+    "task": {},
+    "FetcherFunction": {**LOG, ("sqs:ReceiveMessage", "sqs"): EVENT_SOURCE, ("sqs:DeleteMessage", "sqs"): EVENT_SOURCE},
+    "JanitorFunction": LOG,
+    "ScheduleFunction": LOG,
+}
+"""What is granted though no call in this run needs it, with the reason."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """All roles there are. The test takes the place of the event sources, whose calls it makes itself."""
+    whole = full(tmp_path_factory, "both")
+    kept = {n: r for n, r in whole["Resources"].items() if r["Type"] != "AWS::Lambda::EventSourceMapping"}
+    return {**whole, "Resources": kept}
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, template: Template) -> AsyncIterator[Enforced]:
+    async with enforced(tmp_path / "emulator", template) as stack:
+        yield stack
+
+
+def role(template: Template, who: str) -> str:
+    """Logical id of a role."""
+    if who != "task":
+        return role_of_function(template, who)
+    (task,) = of_type(template, "AWS::ECS::TaskDefinition").values()
+    return str(task["TaskRoleArn"]["Fn::GetAtt"][0])
+
+
+class Lanes:
+    """The queues of a stack, as whoever deployed it reaches them."""
+
+    def __init__(self, stack: Enforced) -> None:
+        self.sqs, self.normal = stack.client("sqs"), stack.outputs["FrontierNormal"]
+
+    def url(self, queue: str) -> str:
+        return str(self.sqs.get_queue_url(QueueName=queue)["QueueUrl"])
+
+
+async def command(stack: Enforced, *arguments: str) -> str:
+    """Run a command as whoever deployed the stack; what it prints."""
+    answer = await stack.run("-m", "crawler", *arguments, env=stack.owner)
+    assert answer.code == 0, answer.output
+    return answer.output
+
+
+async def put(stack: Enforced, key: str, text: str) -> None:
+    """Write an object of the archive's bucket, from beside the loop: the proxy runs on it."""
+    client = stack.client("s3")
+    await asyncio.to_thread(client.put_object, Bucket=stack.outputs["ArchiveBucket"], Key=key, Body=text)
+
+
+async def status(stack: Enforced) -> dict[str, Any]:
+    output = await command(stack, "status", "--json", "-q")
+    answer: dict[str, Any] = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    return answer
+
+
+async def call(stack: Enforced, template: Template, who: str, event: object, **env: str) -> Any:
+    """Call a function's handler in a process in the function's role; its answer."""
+    function = template["Resources"][template["Outputs"][who]["Value"]["Ref"]]["Properties"]
+    handler = function["Handler"].removesuffix(".handler")
+    given = {n: stack.resolved(v) for n, v in function["Environment"]["Variables"].items()}
+    answer = await stack.run(
+        "-m",
+        "tests.stack.calling",
+        handler,
+        str(function["Timeout"]),
+        json.dumps(event),
+        env={**stack.role(role(template, who)), **given, **env},
+    )
+    assert answer.code == 0, answer.output
+    return json.loads(answer.output.splitlines()[-1])
+
+
+async def fetch_by_function(stack: Enforced, template: Template) -> int:
+    """What an event source does with what waits on its queue: how many messages there were."""
+    lanes = await asyncio.to_thread(Lanes, stack)
+    batch = await asyncio.to_thread(event, lanes, 50)
+    answer = await call(stack, template, "FetcherFunction", batch)
+    staying = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+    await asyncio.to_thread(answered, lanes, batch, staying)
+    return len(batch["Records"])
+
+
+@asynccontextmanager
+async def task_of_the_service(stack: Enforced, template: Template) -> AsyncIterator[None]:
+    """A worker in the role of a task. ECS ends it with SIGTERM."""
+    worker = await stack.start("-m", "crawler", "work", env=stack.role(role(template, "task")))
+    talking = asyncio.create_task(worker.communicate())
+    try:
+        yield
+        assert not talking.done(), talking.result()[0].decode()
+        worker.terminate()
+        output, _ = await asyncio.wait_for(talking, 30)
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await talking
+    assert worker.returncode == 130, output.decode()
+    assert b"refused" not in output, output.decode()
+
+
+async def until(stack: Enforced, phases: Sequence[str]) -> None:
+    """Wait until no page is in these phases."""
+    async with asyncio.timeout(90):
+        while any([(await status(stack))[phase] for phase in phases]):
+            pass
+
+
+async def look(stack: Enforced, template: Template, what: str) -> Any:
+    """Let the janitor look until it says that it did something; what it did."""
+    seen: list[Any] = []
+    while len(seen) < 6:
+        seen.append(await call(stack, template, "JanitorFunction", {}))
+        if seen[-1][what]:
+            return seen[-1][what]
+    raise AssertionError(f"the janitor never said {what}: {seen}")
+
+
+def kill_a_worker_with(stack: Enforced, count: int) -> None:
+    """What SQS does with messages whose workers died again and again: they are among the dead letters."""
+    lanes = Lanes(stack)
+    messages = lanes.sqs.receive_message(QueueUrl=lanes.url(lanes.normal), MaxNumberOfMessages=count)["Messages"]
+    for message in messages:
+        lanes.sqs.send_message(QueueUrl=lanes.url(stack.outputs["DeadLetters"]), MessageBody=message["Body"])
+        lanes.sqs.delete_message(QueueUrl=lanes.url(lanes.normal), ReceiptHandle=message["ReceiptHandle"])
+
+
+async def test_each_role_may_do_what_it_needs_and_nothing_else(stack: Enforced, template: Template) -> None:
+    settings = {"rate": 0.0, "allow_private": True, "lease": 60}
+    with demo_site(retry_503=1) as site:
+        await put(stack, FULL["seedsKey"], "\n".join(site.seeds))
+        await put(stack, f"{FULL['seedsKey']}.settings.json", json.dumps(settings))
+        first = await call(stack, template, "ScheduleFunction", {"time": "2026-11-29T06:00:00Z"})
+        assert first["new"] == 3
+        async with task_of_the_service(stack, template):
+            await until(stack, ["pending", "leased"])
+            assert await look(stack, template, "closed") == [first["crawl"]]
+            assert await look(stack, template, "stopped")
+
+        again = ("--rate", "0", "--allow-private", "--contact", "a@b.example", "--lease", "60")
+        await command(stack, "seed", *site.seeds, *again, "--from-crawl", first["crawl"], "--crawl", "second")
+        assert await fetch_by_function(stack, template) == 3
+        await asyncio.to_thread(kill_a_worker_with, stack, 1)
+        assert await fetch_by_function(stack, template) > 0
+        assert await look(stack, template, "dead") == 1
+        async with task_of_the_service(stack, template):
+            await until(stack, ["pending", "leased"])
+        assert await look(stack, template, "closed") == ["second"]
+    await command(stack, "verify", "--crawl", "second")
+    lacking, idle = {}, {}
+    for who in UNUSED:
+        name = role(template, who)
+        needed, allowed = used(stack.calls(name), stack.tables), granted(template, name)
+        lacking[who], idle[who] = needed - allowed, allowed - needed
+    assert not any(lacking.values()), lacking
+    assert idle == {who: set(rights) for who, rights in UNUSED.items()}
