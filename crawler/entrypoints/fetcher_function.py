@@ -53,11 +53,11 @@ HAND_BACK, CLOSE = 3.0, 2.0
 RESERVE = HURRY + LEAVE + HAND_BACK + CLOSE + 2.0
 """Seconds of a call in which nothing is begun any more; the last of them is never used."""
 
-MEMORY_PER_PAGE = 16
-"""MiB of the function's memory for each page fetched at a time."""
+MEMORY_PER_SLOT = 16
+"""MiB of the function's memory for each slot of the worker: large bodies are few at a time all the same."""
 
 FEWEST, MOST = 8, 64
-"""Pages fetched at a time."""
+"""Slots."""
 
 
 class Context(Protocol):
@@ -139,7 +139,7 @@ class Fetcher:
                 state,
                 "",
                 name=self._name,
-                concurrency=max(FEWEST, min(MOST, memory // MEMORY_PER_PAGE)),
+                concurrency=max(FEWEST, min(MOST, memory // MEMORY_PER_SLOT)),
                 until=lambda: state.worked_off,
                 # A page that is slower than a call is long would never end: as a failed attempt it does.
                 longest=min(DEADLINE, left + DRAIN / 2),
