@@ -34,7 +34,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delivered:
-    """The messages of one event at a time: a source of claims. Until `until` (Unix seconds) pages may wait here for their turn."""
+    """The messages of one event at a time, a source of claims. Until `until` (Unix seconds) pages may wait here for
+    their turn."""
 
     def __init__(self, queues: Queues, clock: Callable[[], float]) -> None:
         self._queues, self._clock = queues, clock
