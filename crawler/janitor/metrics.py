@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def metrics(stack: str, standings: Sequence[Standing], found: Found, now: float) -> Iterator[bytes]:
-    """A line for each crawl that is not complete, or only just, and one for the stack. Without any crawl the stack's
-    line says 0, so that silence means that no janitor looks."""
+    """A line for each crawl that is not complete, or only just, and one for the stack. Without any crawl there is none
+    unless something is to be told: CloudWatch bills a metric by the hours in which it is written."""
+    if not standings and not (found.workers_lost or found.swept):
+        return
     sums = Counter[str](dict.fromkeys(Ledger, 0))
     for standing in standings:
         values = _ledger(standing)

@@ -190,3 +190,12 @@ async def test_looks_tell_how_all_crawls_stand(fleet: Fleet, janitor: Watched, c
     assert [janitor.last("c2")[name] for name in numbers[:5]] == [4, 0, 0, 0, 0]
     assert "CrawlsRunning" not in janitor.last("c1")
     assert stack["_aws"]["Timestamp"] == int(clock() * 1000)
+
+
+async def test_where_nothing_runs_no_metric_is_written_and_billed(fleet: Fleet, janitor: Watched) -> None:
+    await janitor.look()
+    await janitor.look()
+    assert janitor.lines == []
+    await fleet.begin("c1", pages=pages(1))
+    await janitor.look()
+    assert janitor.last()["CrawlsRunning"] == 1
