@@ -18,9 +18,12 @@ from crawler.cost.walk import MESSAGES, STATEMENTS, Walk, walk
 from crawler.state.aws.lanes import LONGEST_REST
 from crawler.state.aws.placing import SOON
 
-PACED_CLAIM, BUSY_CLAIM = 9.0, 32.0
-"""Pages that a claim hands out: a paced host's come off the queue up to ten at a time, and a claim takes them at once;
-of hosts that are not, as many as there is room for."""
+PACED_CLAIM, FEW = 10.0, 6.0
+"""Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time; and how many of a host's
+come one by one, as they are found."""
+
+BUSY_CLAIM = 32.0
+"""Pages that a claim hands out where hosts are not paced: as many as there is room for."""
 
 IDLE_CLAIMS = 0.1
 """Claims that find nothing, a second of a worker on paced hosts."""
@@ -29,22 +32,22 @@ POLLED = 0.28
 """Long polls that bring pages of paced hosts, a second of a worker; to keep what one brings takes a request. No more
 than one a claim."""
 
-ASIDE = 0.35
+ASIDE = 0.2
 """Of the claims on paced hosts, those that meet a page whose turn another worker has taken, and send it again. A worker
 that is alone meets none."""
 
-SHARED_TURNS = 2.2
+SHARED_TURNS = 3.0
 """Turns beyond the first that a write takes at a paced host's gate, shared by the workers: what comes off the queue
 together for a host is spread over them."""
 
 PROMPT = 20
-"""Pages of a paced host, about, whose turns are used as soon as they are taken, because no queue has formed yet. Before
-the requests of the others their gate is looked at again: by a fleet always, by a worker that is alone half the times."""
+"""Pages of a paced host, about, whose turns are used as soon as they are taken: no queue has formed yet. Before the
+requests of the others their gate is looked at again: by a fleet always, by a worker that is alone half the times."""
 
 UNSEEN = 0.5
 """Of the gates that a claim meets, those that the worker has not seen within the last second."""
 
-BUSY_BATCH = 12
+BUSY_BATCH = 14
 """Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
 
 GATHERING = 0.06
@@ -180,7 +183,8 @@ def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
 
 def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     """Receive, read the records and their hosts' gates, take turns; before a turn's request look at its gate again."""
-    claims = site.pages / (PACED_CLAIM if site.rate else BUSY_CLAIM)
+    size = site.pages / site.hosts
+    claims = site.pages / (PACED_CLAIM * size / (size + FEW) if site.rate else BUSY_CLAIM)
     time = workers * seconds
     # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
     empty = claims + 2 * (2 * workers + seconds / LONGEST_REST)
@@ -194,10 +198,10 @@ def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     gates = site.hosts * (1 - (1 - 1 / site.hosts) ** pages)
     steps.read(claims, site.pages + claims * gates * UNSEEN)
     if site.rate:
-        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS / workers))
+        queued = size / (size + PROMPT)
+        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS * queued / workers))
         # A look is good for a second, for all who ask.
-        size = site.pages / site.hosts
-        looks = site.pages * (1 - 0.5 / workers) * size / (size + PROMPT) / max(1.0, site.rate)
+        looks = site.pages * (1 - 0.5 / workers) * queued / max(1.0, site.rate)
         steps.read(looks, looks)
 
 

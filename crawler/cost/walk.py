@@ -52,6 +52,7 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
     free = max(1, round(links * (1 - NAVIGATION)))
     known, frontier = {0}, deque([0])
     seen: list[set[int]] = [set() for _ in range(workers)]
+    begun: set[int] = set()
     read: set[int] = set()
     sums, waiting, due = Walk(), [0] * hosts, 0.0
     while frontier or sums.pages < total:
@@ -62,8 +63,12 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
         mine = seen[0]
         seen.append(seen.pop(0))
         due += batch
-        taken = [frontier.popleft() for _ in range(min(int(due), len(frontier)))]
-        due -= int(due)
+        taken: list[int] = []
+        while frontier and (due >= 1 or frontier[0] // size not in begun):
+            # The first pages of sites come together: nobody waits for a turn yet.
+            due -= frontier[0] // size in begun
+            begun.add(frontier[0] // size)
+            taken.append(frontier.popleft())
         met: set[int] = set()
         adding = [met]
         for page in taken:
