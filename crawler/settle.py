@@ -22,7 +22,7 @@ import msgspec
 
 from crawler import urls
 from crawler.archive.archive import Archive, Location
-from crawler.archive.rows import PageRow
+from crawler.archive.rows import PageRow, ended
 from crawler.directives import directives
 from crawler.discover import Discoverer
 from crawler.errors import UsageError
@@ -308,24 +308,10 @@ def store(archive: Archive, answers: Sequence[tuple[Response, Revisit | None]]) 
 
 def page_row(visit: Visit, location: Location | None, links_new: int, keys: Keys, token: str) -> PageRow:
     """The row of a finished visit; `token` is our product token."""
-    lease, verdict, response, parsed = visit.lease, visit.verdict, visit.response, visit.parsed
-    row = PageRow(
-        crawl_id=lease.crawl,
-        url=lease.url,
-        url_key=keys.key(lease.url),
-        host=urls.hostname(lease.url),
-        depth=lease.depth,
-        parent_url=lease.parent_url or None,
-        discovered_at=lease.discovered_at,
-        outcome=verdict.ending,
-        reason=verdict.reason or None,
-        status=visit.status,
-        attempts=lease.attempt,
-        redirect_to=visit.redirect_to,
-        error=verdict.error or None,
-    )
+    response, parsed = visit.response, visit.parsed
+    row = ended(visit.lease, visit.verdict, keys)
+    row.status, row.redirect_to = visit.status, visit.redirect_to
     if response is None or location is None:
-        row.fetched_at = time.time()
         return row
     row.fetched_at = response.fetched_at
     row.elapsed_ms = round(response.elapsed * 1000)

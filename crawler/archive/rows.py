@@ -5,9 +5,14 @@ Column order is the schema's; columns are only ever added at the end, nullable.
 
 from __future__ import annotations
 
+import time
 from copy import copy
 
 import msgspec
+
+from crawler import urls
+from crawler.model import Lease, Verdict
+from crawler.url_key import Keys
 
 SCHEMA_VERSION = 1
 
@@ -61,6 +66,24 @@ class PageRow(msgspec.Struct, kw_only=True, gc=False):
     original_length: int | None = None
     simhash: int | None = None
     near_duplicate_of: str | None = None
+
+
+def ended(lease: Lease, verdict: Verdict, keys: Keys) -> PageRow:
+    """The row of a page that has just ended, as far as it needs no answer of its server."""
+    return PageRow(
+        crawl_id=lease.crawl,
+        url=lease.url,
+        url_key=keys.key(lease.url),
+        host=urls.hostname(lease.url),
+        depth=lease.depth,
+        parent_url=lease.parent_url or None,
+        discovered_at=lease.discovered_at,
+        outcome=verdict.ending,
+        reason=verdict.reason or None,
+        fetched_at=time.time(),
+        attempts=lease.attempt,
+        error=verdict.error or None,
+    )
 
 
 _encoder = msgspec.json.Encoder()

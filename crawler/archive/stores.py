@@ -114,6 +114,12 @@ class Store(Protocol):
         ...
 
 
+def reaches(home: str, address: str) -> bool:
+    """Whether a process of the stack whose bucket is `home` may write to a store: of buckets only into that one, and to
+    no folder. Where `home` is no bucket there is no stack."""
+    return not home.startswith("s3://") or f"{address}/".startswith(f"{home}/")
+
+
 def open_store(address: str) -> Store:
     """From a `--store` address to a store; touches nothing. UsageError for an address of no known form."""
     scheme, separator, _ = address.partition("://")

@@ -13,6 +13,7 @@ import msgspec
 from crawler.archive.stores import open_store
 from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import worker_name
+from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
 from crawler.entrypoints.show import approximation, host_table, out, table
@@ -21,7 +22,6 @@ from crawler.entrypoints.status import hosts_of, status_of
 from crawler.errors import NotImportable
 from crawler.extractor import check_function
 from crawler.model import CrawlRecord
-from crawler.state.open import open_state
 from crawler.state.port import CrawlState
 
 WATCH = 2.0
@@ -31,7 +31,7 @@ WATCH = 2.0
 @asynccontextmanager
 async def opened(address: str, *, create: bool = False) -> AsyncIterator[CrawlState]:
     """The state at an address, closed afterwards."""
-    state = await open_state(address, worker=worker_name(), create=create)
+    state = await open_with_rows(address, worker=worker_name(), create=create)
     try:
         yield state
     finally:

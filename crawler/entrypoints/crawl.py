@@ -18,6 +18,7 @@ from crawler.archive.merge import merge
 from crawler.archive.stores import open_store
 from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import on_stop_signals, worker_name
+from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import store_address
 from crawler.entrypoints.revisiting import resumed
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
@@ -26,7 +27,6 @@ from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import status_of
 from crawler.errors import CrawlerError, UsageError
 from crawler.model import CrawlRecord
-from crawler.state.open import open_state
 from crawler.state.port import CrawlState
 
 LOOK = 0.5
@@ -65,7 +65,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
     """Start or resume a local crawl and stay until it is complete or stopped. Errors: CrawlerError."""
-    state = await open_state(order.state, worker=worker_name(), create=True)
+    state = await open_with_rows(order.state, worker=worker_name(), store=order.store, create=True)
     try:
         there = resumed(await state.crawls(), order.crawl, order.settings)
         if there is None and not order.seeds and not order.sitemaps:

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from crawler.entrypoints.function_log import guard
 from crawler.entrypoints.identity import worker_name
+from crawler.entrypoints.opening import open_with_rows
 from crawler.errors import UsageError
-from crawler.state.open import open_state
 from crawler.state.port import CrawlState
 
 T = TypeVar("T")
@@ -31,5 +31,5 @@ async def _with_state(task: Callable[[CrawlState, str], Awaitable[T]]) -> T:
     if not address:
         raise UsageError("CRAWLER_STATE is not set: it names the state, aws://STACK")
     if address not in _opened:
-        _opened[address] = await open_state(address, worker=worker_name())
+        _opened[address] = await open_with_rows(address, worker=worker_name(), at_home=True)
     return await task(_opened[address], address)

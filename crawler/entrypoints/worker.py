@@ -10,11 +10,11 @@ from pathlib import Path
 
 from crawler.archive.stores import open_store
 from crawler.entrypoints.identity import on_stop_signals, tune_memory, worker_name
+from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import pick_crawl, store_address
 from crawler.errors import UsageError
 from crawler.extractor import check_function
 from crawler.loop import Exit, Worker
-from crawler.state.open import open_state
 from crawler.telemetry.heartbeat import beating
 from crawler.telemetry.report import Report, reported
 from crawler.telemetry.stdout import Lines
@@ -36,7 +36,7 @@ async def work(
     that no worker outlives the process that started it."""
     name = name or worker_name()
     tune_memory()
-    state = await open_state(address, worker=name)
+    state = await open_with_rows(address, worker=name, store=store)
     try:
         record = await pick_crawl(state, crawl) if crawl else None
         if record is not None and record.settings.extract:

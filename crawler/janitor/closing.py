@@ -22,7 +22,7 @@ import msgspec
 
 from crawler.archive.folder import crawl_folder, parquet_name, summary_name
 from crawler.archive.merge import merge
-from crawler.archive.stores import Store, open_store
+from crawler.archive.stores import Store, open_store, reaches
 from crawler.archive.summary import (
     FAULTS,
     Files,
@@ -98,7 +98,7 @@ class Closing:
         """
         assert record.completed_at is not None
         address = record.store or self._state.home
-        here = self._reaches(address)
+        here = reaches(self._state.home, address)
         store = open_store(address if here else self._state.home)
         summary = await read_summary(store, record)
         if summary is None or summary.completed_at != moment(record.completed_at):
@@ -112,11 +112,6 @@ class Closing:
             summary.announced_at = moment(self._clock())
             await write_summary(store, record, summary)
         return True
-
-    def _reaches(self, address: str) -> bool:
-        """Whether this process may write where a crawl's archive lies: of buckets only into the state's own."""
-        home = self._state.home
-        return not home.startswith("s3://") or f"{address}/".startswith(f"{home}/")
 
     async def _summed_up(self, store: Store, record: CrawlRecord, seconds: float, elsewhere: str) -> Summary | None:
         """Merge and sum up; None when another process does so now."""

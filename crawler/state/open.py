@@ -5,21 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from crawler.errors import StateMissing, UsageError
-from crawler.state.port import CrawlState
+from crawler.state.port import CrawlState, WriteRows
 
 FORMS = (
     "sqlite:///abs/path/state.sqlite, a file's path, redis://host:6379/0, aws://STACK, or aws:?queue=NAME&table=NAME"
 )
 
 
-async def open_state(address: str, *, worker: str, create: bool = False) -> CrawlState:
+async def open_state(
+    address: str, *, worker: str, create: bool = False, write_rows: WriteRows | None = None
+) -> CrawlState:
     """Open the state at `address` for `worker` (a name unique in the fleet, which owns the leases it claims).
 
-    `create` permits to make it where that is possible (SQLite, Redis). Errors: UsageError for an address of no known
+    `create` permits to make it where that is possible (SQLite, Redis). `write_rows`: for a backend that ends pages by
+    itself (AWS); without, it does not. Errors: UsageError for an address of no known
     form, StateMissing, StateMismatch, StateUnavailable.
     """
     if address.startswith("aws:?"):
-        return await _aws(address.removeprefix("aws:"), worker)
+        return await _aws(address.removeprefix("aws:"), worker, write_rows)
     scheme, separator, rest = address.partition("://")
     if not separator:
         return await _sqlite(address, worker, create)
@@ -28,7 +31,7 @@ async def open_state(address: str, *, worker: str, create: bool = False) -> Craw
     if scheme in ("redis", "rediss"):
         return await _redis(address, worker, create)
     if scheme == "aws":
-        return await _aws(rest, worker)
+        return await _aws(rest, worker, write_rows)
     raise UsageError(f"--state {address!r} is of no known form: use {FORMS}")
 
 
@@ -55,9 +58,9 @@ async def _redis(address: str, worker: str, create: bool) -> CrawlState:
     return await RedisState.open(address, worker=worker, create=create)
 
 
-async def _aws(address: str, worker: str) -> CrawlState:
+async def _aws(address: str, worker: str, write_rows: WriteRows | None) -> CrawlState:
     try:
         from crawler.state.aws.state import AwsState
     except ModuleNotFoundError as error:
         raise UsageError(f"--state aws://… needs the AWS client ({error.name}): pip install 'crawler[aws]'") from None
-    return await AwsState.open(address, worker=worker)
+    return await AwsState.open(address, worker=worker, write_rows=write_rows)

@@ -24,7 +24,7 @@ What every backend owes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from crawler.config import CrawlSettings
@@ -43,6 +43,11 @@ from crawler.model import (
     Verdict,
     Why,
 )
+
+WriteRows = Callable[[CrawlRecord, str, Sequence[tuple[Lease, Verdict]]], Awaitable[None]]
+"""Given by whoever opens a state that may end pages by itself: makes the rows of pages that are about to end durable in
+their crawl's archive, which is at the state's `home` unless the crawl has a store of its own. Errors: StoreError, in
+one line; then those pages do not end."""
 
 
 @runtime_checkable
@@ -247,14 +252,16 @@ class CrawlState(Protocol):
         """Queue again what is recorded but neither queued, leased, delayed nor finished; answers how many.
 
         It should always answer 0: such a page is the trace of a crash that nothing else has mended yet. A backend in
-        which record and queue are one can show nothing else.
+        which record and queue are one can show nothing else. Errors: StoreError, as below.
         """
         ...
 
     async def drain_dead_letters(self) -> int:
         """End the pages that the queue itself gave up, since their workers died each time, as dead; answers how many.
 
-        A backend whose pages come back without end has none: the loop gives those up.
+        A backend whose pages come back without end has none: the loop gives those up. Nor has a state that was opened
+        by somebody who writes no rows: a page that has ended has one. Pages whose rows cannot be written stay as they
+        are: StoreError, once the others have ended.
         """
         ...
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
 from crawler.config import CrawlSettings, crawl_settings
-from crawler.model import CrawlRecord
+from crawler.model import CrawlRecord, Lease, Verdict
 from crawler.state.aws import client, dead_letters, feeding, lanes, placing
 from crawler.state.aws.state import AwsState
+from crawler.state.port import WriteRows
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
 from tests.emulator import Emulator
@@ -28,13 +29,22 @@ def place(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
     place.remove()
 
 
+async def unwritten(_crawl: CrawlRecord, _home: str, _endings: Sequence[tuple[Lease, Verdict]]) -> None:
+    """No rows, where the ledger alone is looked at."""
+
+
 @pytest.fixture
 async def opening(place: Place) -> AsyncIterator[Open]:
     """Opens states on the place, with a crawl named `c` of rate 0 unless told otherwise; closes them all."""
     opened: list[AwsState] = []
 
-    async def open_(worker: str = "w", clock: Callable[[], float] = time.time, **settings: object) -> AwsState:
-        state = await AwsState.open(place.address, worker=worker, clock=clock)
+    async def open_(
+        worker: str = "w",
+        clock: Callable[[], float] = time.time,
+        write_rows: WriteRows | None = unwritten,
+        **settings: object,
+    ) -> AwsState:
+        state = await AwsState.open(place.address, worker=worker, clock=clock, write_rows=write_rows)
         opened.append(state)
         wanted: CrawlSettings = crawl_settings({"rate": 0.0, **settings})
         await state.create(CrawlRecord(id="c", started_at=clock(), settings=wanted))

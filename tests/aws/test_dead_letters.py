@@ -13,7 +13,7 @@ from crawler.model import CrawlRecord, PageState, Phase, done
 from crawler.state.aws import completion
 from crawler.state.aws.address import parse
 from crawler.state.aws.state import AwsState
-from tests.aws.conftest import Open
+from tests.aws.conftest import Open, unwritten
 from tests.aws.places import Place, copy_of, page, pages
 from tests.aws.proxy import Proxy
 
@@ -115,9 +115,17 @@ async def test_a_worker_without_a_right_to_the_dead_letters_works_on(
 async def test_a_state_that_names_no_dead_letters_has_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     address = place.address.replace(f"&dlq={place.dead}", "")
     assert parse(address.removeprefix("?")).dead_letters == ""
-    state = await AwsState.open(address, worker="w")
+    state = await AwsState.open(address, worker="w", write_rows=unwritten)
     await state.create(CrawlRecord(id="c", started_at=time.time(), settings=CrawlSettings(rate=0)))
     place.send(copy_of(place, page("https://site.example/").url), place.dead)
     assert await state.sweep("c") == 0
     assert place.depth(place.dead) == (1, 0, 0)
     await state.close()
+
+
+async def test_where_nobody_writes_rows_dead_letters_stay(opening: Open, place: Place) -> None:
+    state = await opening(write_rows=None)
+    place.send(copy_of(place, page("https://site.example/").url), place.dead)
+    assert await state.drain_dead_letters() == 0
+    assert await dead(state) == []
+    assert place.depth(place.dead) == (1, 0, 0)

@@ -12,13 +12,14 @@ import pytest
 
 from crawler.archive.folder import parquet_name, summary_name, summary_text_name
 from crawler.archive.merge import merge
+from crawler.archive.stores import reaches
 from crawler.archive.summary import Summary, moment, read_summary
 from crawler.errors import CrawlerError, StoreUnavailable
 from crawler.janitor import closing, memory
 from crawler.model import CrawlRecord, dead
 from crawler.state.sqlite import SqliteState
 from tests.contract.words import page, pages
-from tests.janitor.looking import Clock, Fleet, Watched
+from tests.janitor.looking import Fleet, Watched
 
 
 async def completed(fleet: Fleet, janitor: Watched, **settings: Any) -> CrawlRecord:
@@ -293,13 +294,11 @@ async def test_a_crawl_that_cannot_be_closed_keeps_no_other_from_it(fleet: Fleet
     assert (await janitor.look()).closed == ["c2"]
 
 
-async def test_an_archive_in_another_place_than_the_stacks_bucket_is_not_reached_for(
-    tmp_path: Path, clock: Clock, fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = closing.Closing(janitor.state, "aws://Stack", janitor.announce, clock)
-    monkeypatch.setattr(SqliteState, "home", "s3://ours")
-    reached = {address: made._reaches(address) for address in ("s3://ours", "s3://ours/a", "s3://oursnot", "/home/me")}
+def test_an_archive_in_another_place_than_the_stacks_bucket_is_not_reached_for() -> None:
+    places = ("s3://ours", "s3://ours/a", "s3://oursnot", "/home/me")
+    reached = {address: reaches("s3://ours", address) for address in places}
     assert reached == {"s3://ours": True, "s3://ours/a": True, "s3://oursnot": False, "/home/me": False}
+    assert reaches("/home/me", "/elsewhere")
 
 
 def test_of_a_bucket_the_event_tells_keys() -> None:

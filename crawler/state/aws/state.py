@@ -67,6 +67,7 @@ from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.settling import Settling
 from crawler.state.aws.table import Visited
 from crawler.state.exact import exact_only
+from crawler.state.port import WriteRows
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,14 @@ class AwsState:
     """
 
     def __init__(
-        self, aws: Aws, names: addresses.Names, queues: Queues, clock: Callable[[], float], *, delivered: bool = False
+        self,
+        aws: Aws,
+        names: addresses.Names,
+        queues: Queues,
+        clock: Callable[[], float],
+        write_rows: WriteRows | None,
+        *,
+        delivered: bool = False,
     ) -> None:
         self._aws, self._queues, self._clock = aws, queues, clock
         self.bucket, self.requests = names.bucket, aws.requests
@@ -119,7 +127,7 @@ class AwsState:
         self._claiming = Claiming(queues, lanes, intake, crawls, gates, held, limits, placing, feeding, aside, clock)
         self._settling = settling = Settling(queues, lanes, visited, crawls, held, quotas, clock)
         requeue = Requeue(visited, adding)
-        self._dead_letters = dead_letters = DeadLetters(queues, intake, settling, clock)
+        self._dead_letters = dead_letters = DeadLetters(queues, intake, settling, crawls, write_rows, self.home, clock)
         self._completion = Completion(queues, visited, crawls, requeue, feeding, dead_letters)
         self._repair = Repair(queues, visited, crawls, scope, quotas, lines, requeue, feeding, dead_letters, clock)
 
@@ -130,9 +138,11 @@ class AwsState:
         *,
         worker: str,  # noqa: ARG003 - for the backends whose leases have an owner
         clock: Callable[[], float] = time.time,
+        write_rows: WriteRows | None = None,
         delivered: bool = False,
     ) -> AwsState:
         """Open the state at `STACK` or `?queue=…&table=…`. Creates nothing; the queues know no `worker`'s name.
+        `write_rows`: without it the queue's dead letters stay where they are.
         `delivered`: claims receive nothing, and hand out what `deliver` brings.
 
         Raises UsageError (address, credentials, region), StateMissing, StateMismatch, StateUnavailable, within OPENING.
@@ -150,7 +160,7 @@ class AwsState:
                     f"AWS did not answer within {OPENING:.0f} s: check region and endpoint"
                 ) from None
             raise
-        return cls(aws, names, queues, clock, delivered=delivered)
+        return cls(aws, names, queues, clock, write_rows, delivered=delivered)
 
     @property
     def home(self) -> str:
