@@ -142,3 +142,24 @@ def test_a_state_without_a_crawl_has_nothing_to_show_or_drop(tmp_path: Path) -> 
         assert result.returncode == 2
         assert result.stderr == "crawler: there is no crawl 'c2' on this state (it has: c1)\n"
     assert command.status("--state", state)["pending"] == 1
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
+    state = str(tmp_path / "state.sqlite")
+    assert command.run("seed", "https://a.example/", "--state", state).returncode == 0
+    with command.start("status", "--json", "--state", state) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=60) == 130
+
+
+def test_a_library_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """As in the worker's image, which has none to merge with."""
+    hidden = "import sys\nsys.modules['pyarrow'] = None\n"
+    (tmp_path / "sitecustomize.py").write_text(hidden)
+    state = str(tmp_path / "state.sqlite")
+    assert command.run("seed", "https://a.example/", "--state", state).returncode == 0
+    result = command.run("merge", "--state", state, "--store", str(tmp_path), env={"PYTHONPATH": str(tmp_path)})
+    assert result.returncode == 2
+    assert "this needs pyarrow, which is not installed here: pip install" in result.stderr
+    assert "internal fault" not in result.stderr

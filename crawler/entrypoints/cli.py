@@ -92,7 +92,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     text = run(summary(order.state, outcome, as_json=given["as_json"]), given)
     if not given["quiet"]:
         out(text)
-    sys.exit(STOPPED if outcome.stopped else 0)
+    raise click.exceptions.Exit(STOPPED if outcome.stopped else 0)
 
 
 @cli.command()
@@ -173,7 +173,7 @@ def work(**given: Any) -> None:
         ),
         given,
     )
-    sys.exit(0 if outcome is Exit.COMPLETE else STOPPED)
+    raise click.exceptions.Exit(0 if outcome is Exit.COMPLETE else STOPPED)
 
 
 @cli.command()
@@ -211,7 +211,7 @@ def verify(**given: Any) -> None:
         command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"], quiet=given["quiet"]),
         given,
     )
-    sys.exit(0 if sound else 1)
+    raise click.exceptions.Exit(0 if sound else 1)
 
 
 @cli.command()
@@ -233,10 +233,7 @@ def main() -> None:
     code, text = 2, ""
     interrupt_on_stop_signals()
     try:
-        cli(standalone_mode=False)
-        code = 0
-    except click.exceptions.Exit as leave:
-        code = leave.exit_code
+        code = cli(standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(error.format_message() + "\n")
     except click.ClickException as error:
@@ -247,7 +244,10 @@ def main() -> None:
         text = str(error)
     except (click.Abort, KeyboardInterrupt):
         code = STOPPED
-    except BrokenPipeError:
+    except ModuleNotFoundError as error:
+        # The worker's image leaves out what only merges.
+        text = f"this needs {error.name}, which is not installed here: pip install crawler"
+    except SystemExit:  # whoever read has gone: the library leaves with 1, which is what `verify` says of a fault
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = STOPPED
     except Exception as error:
