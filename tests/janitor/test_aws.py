@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 
 from crawler.archive.stores import open_store
 from crawler.archive.summary import Summary
+from crawler.archive.verify import verify
 from crawler.config import CrawlSettings
 from crawler.discover import seed_page
 from crawler.entrypoints import functions
@@ -186,6 +188,25 @@ async def test_the_queues_dead_letters_are_dead_pages_after_a_look(account: Acco
     account.place.send(copy_of(account.place, poison.url), account.place.dead)
     assert (await call())["dead"] == 1
     assert [line.reason async for line in state.ledger("c", Phase.DEAD)] == ["crash"]
+    found = await call()
+    assert (found["completed"], found["closed"]) == (["c"], ["c"])
+    (event,) = account.events()
+    (row,) = pq.read_table(_file(account.object(event["detail"]["parquet"]))).to_pylist()
+    assert (row["url"], row["outcome"], row["reason"]) == (poison.url, "dead", "crash")
+    (record,) = await state.crawls()
+    assert (await verify(state, open_store(state.home), record)).faults == []
+
+
+async def test_dead_letters_whose_archive_is_elsewhere_stay_for_whoever_has_it(
+    account: Account, state: AwsState, tmp_path: Path
+) -> None:
+    settings = CrawlSettings(rate=0.0)
+    await state.create(CrawlRecord(id="c", started_at=time.time(), settings=settings, store=str(tmp_path)))
+    account.place.send(copy_of(account.place, pages(1)[0].url), account.place.dead)
+    with pytest.raises(CrawlerError, match=f"^dead letters: crawl c has its archive in {tmp_path}, out of reach"):
+        await call()
+    assert account.place.depth(account.place.dead) == (0, 1, 0)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_an_archive_elsewhere_is_left_to_whoever_has_it(account: Account, state: AwsState) -> None:
