@@ -28,8 +28,8 @@ names = itertools.count(1)
 class Stack:
     """A stack of the test's own, and the environment in which commands find it."""
 
-    def __init__(self, emulator: Emulator, template: Template, *, assembly: Path | None = None) -> None:
-        self.name = f"Crawl{next(names)}"
+    def __init__(self, emulator: Emulator, template: Template, *, assembly: Path | None = None, name: str = "") -> None:
+        self.name = name or f"Crawl{next(names)}"
         self.outputs = emulator.deploy(template, self.name, assembly=assembly)
         self.emulator = emulator
         self.env = {**emulator.environment, "CRAWLER_STATE": f"aws://{self.name}"}
