@@ -55,7 +55,7 @@ def emulator(tmp_path: Path) -> Iterator[Emulator]:
 def made_afresh(kind: str) -> set[str]:
     """Properties of a type of resource whose change makes a new, empty one."""
     schema: Mapping[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema
-    pointers = [*schema["createOnlyProperties"], *schema.get("conditionalCreateOnlyProperties", ())]
+    pointers = [*schema.get("createOnlyProperties", ()), *schema.get("conditionalCreateOnlyProperties", ())]
     return {pointer.split("/")[2] for pointer in pointers} | AFRESH.get(kind, set())
 
 
@@ -82,6 +82,20 @@ def test_the_schemas_know_which_changes_make_a_new_resource() -> None:
     assert made_afresh("AWS::SQS::Queue") == {"QueueName", "FifoQueue"}
     assert made_afresh("AWS::DynamoDB::Table") >= {"TableName", "KeySchema", "LocalSecondaryIndexes"}
     assert made_afresh("AWS::S3::Bucket") >= {"BucketName"}
+
+
+def test_an_update_makes_nothing_afresh_but_the_tasks(previous: Template, template: Template) -> None:
+    """What has a name of its own could not even be made while its predecessor is there."""
+    old, new = previous["Resources"], template["Resources"]
+    assert old.keys() <= new.keys()
+    assert {name: found["Type"] for name, found in old.items()} == {name: new[name]["Type"] for name in old}
+    afresh = {
+        old[name]["Type"]
+        for name in old
+        for key in made_afresh(old[name]["Type"])
+        if old[name].get("Properties", {}).get(key) != new[name].get("Properties", {}).get(key)
+    }
+    assert afresh == {"AWS::ECS::TaskDefinition"}
 
 
 def births(stack: Stack) -> dict[str, Any]:
@@ -170,6 +184,32 @@ def _new(folder: Path) -> Path:
     made = folder / "updated"
     made.mkdir()
     return made
+
+
+@pytest.mark.long
+def test_tasks_go_on_where_functions_were(
+    emulator: Emulator, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    listener = Listener(emulator)
+    out = assembly(tmp_path_factory, {"fetchers": "lambda"})
+    stack = Stack(emulator, short(read_template(out / "Crawler.template.json")), assembly=out)
+    with demo_site_process(tmp_path, delay_ms=30) as site:
+        seeding = ("--rate", "0", "--allow-private", "--concurrency", "4", "--crawl", "site")
+        assert stack.run("seed", *site.seeds, *seeding).returncode == 0
+        command.wait_for(partial(fetched, site, 0.3))
+        before = births(stack)
+        out = assembly(tmp_path_factory)
+        stack.outputs = emulator.deploy(read_template(out / "Crawler.template.json"), stack.name, assembly=out)
+        assert births(stack) == before
+        assert emulator.client("lambda").list_event_source_mappings()["EventSourceMappings"] == []
+        assert not fetched(site, 0.95)
+        with tasks(stack, tmp_path) as service:
+            service.want(2)
+            finish(stack, len(site.truth.fetched))
+            service.leave()
+        assert_every_page_once(site, stack)
+    (event,) = listener.heard()
+    assert_told(event, stack, "site")
 
 
 def finish(stack: Stack, pages: int) -> None:
