@@ -201,12 +201,14 @@ class Discoverer:
     def redirect(self, lease: Lease, target: str) -> Page | None:
         """The page for a redirect's target, unless it is known. Scope and filters are checked when it is claimed, so
         that leaving the scope shows in the ledger. It is as deep as the page itself, but for redirects that count on:
-        else they would lead nowhere for ever."""
+        else they would lead nowhere for ever. A target too long to be passed on is no page."""
+        if len(target) > urls.MAX_HREF:
+            return None
         digest = self.keys.digest(target)
         if digest in self.seen and lease.receives == 1:
             return None
         depth = lease.depth + traps.counts_on(target, lease.url, lease.parent_url, self.keys)
-        skip = self._trap(lease, target, depth)
+        skip = "url-too-long" if urls.too_long(target) else self._trap(lease, target, depth)
         return self._make(lease, target, digest, depth, self._names(urls.hostname(target))[1], skip)
 
     def _page(self, lease: Lease, link: Link, host: str, judged: Mapping[str, str]) -> Page:

@@ -19,13 +19,15 @@ from crawler.archive.stores import Store, open_store
 from crawler.archive.verify import verify
 from crawler.config import CrawlSettings
 from crawler.errors import StoreUnavailable
+from crawler.loop import Worker
 from crawler.model import CrawlRecord, Lease, Phase, Verdict, done
 from crawler.state.aws.state import AwsState
 from tests import command
 from tests.aws.conftest import Open
-from tests.aws.places import Place, copy_of, pages
+from tests.aws.places import Place, copy_of, page, pages
 from tests.aws.proxy import Answer, Dropped, Forward, Proxy
 from tests.emulator import Emulator
+from tests.servers import Peer, reply, serve
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -192,9 +194,9 @@ async def test_where_an_archive_refuses_the_messages_stay_and_other_crawls_do_no
     for name, store in (("fits", fits), ("refuses", refuses)):
         settings = CrawlSettings(rate=0)
         await state.create(CrawlRecord(id=name, started_at=time.time(), settings=settings, store=str(store)))
-        (page,) = pages(1, host=f"{name}.example")
-        await state.add(name, [page])
-        place.send(copy_of(place, page.url, crawl=name, run=place.run(name)), place.dead)
+        (poison,) = pages(1, host=f"{name}.example")
+        await state.add(name, [poison])
+        place.send(copy_of(place, poison.url, crawl=name, run=place.run(name)), place.dead)
     with pytest.raises(StoreUnavailable, match=rf"^cannot write to {refuses}.*") as error:
         await state.drain_dead_letters()
     assert "\n" not in str(error.value)
@@ -215,6 +217,30 @@ async def test_where_an_archive_refuses_the_messages_stay_and_other_crawls_do_no
     (row,) = await rows_of(open_store(str(refuses)), record)
     assert (row["url"], row["outcome"]) == ("https://refuses.example/0", "dead")
     assert not list(tmp_path.rglob("*.open"))
+
+
+async def test_a_redirect_that_no_message_could_carry_is_no_page_without_a_row(
+    opening: Open, place: Place, tmp_path: Path
+) -> None:
+    async def answer(peer: Peer) -> None:
+        while head := await peer.request():
+            asked = head.split(b" ")[1].decode().removeprefix("/")
+            if asked.isdigit():
+                await peer.send(reply(b"", f"Location: /{'x' * int(asked)}", status="301 Moved Permanently"))
+            else:
+                await peer.send(reply(b"", status="404 Not Found"))
+
+    state = await opening(allow_private=True)
+    async with serve(answer) as server:
+        seeds = [page(f"{server.address}/{length}") for length in (9_000, 70_000, 150_000)]
+        await state.add("c", seeds)
+        await Worker(state, str(tmp_path), name="w", until_complete=True).run()
+    (record,) = await state.crawls()
+    store = open_store(str(tmp_path))
+    ended = sorted((len(row["url"]), row["outcome"], row["reason"]) for row in await rows_of(store, record))
+    assert [outcome for _, outcome, _ in ended] == ["done", "done", "done", "skipped"]
+    assert (ended[-1][0] > 9_000, ended[-1][2]) == (True, "url-too-long")
+    assert (await verify(state, store, record)).faults == []
 
 
 async def test_a_store_that_is_none_or_not_named_is_said() -> None:
