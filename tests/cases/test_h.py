@@ -78,7 +78,7 @@ async def test_what_is_kept_for_hosts_is_bounded_however_many_there_are(
     discoverer = context.visitor._discoverer
     kept: dict[str, Sized] = {
         "rules": context.robots._known,
-        "health": worker._contexts._hosts._hosts,
+        "health": worker._contexts.hosts._hosts,
         "scope": discoverer.scope._known,
         "names": discoverer._hosts,
     }
