@@ -16,12 +16,12 @@ from crawler.url_key import keys_of
 class DeathRows:
     """What one process writes: a `WriteRows` of the port. A segment a call, of a name that nobody else has.
 
-    `store` goes before a crawl's own. `at_home`: this process may write to the state's own bucket only, as a function
-    of a stack; what it would put into a folder would be gone.
+    `store` goes before a crawl's own: the named crawl's, or every crawl's. `at_home`: this process may write to the
+    state's own bucket only, as a function of a stack; what it would put into a folder would be gone.
     """
 
-    def __init__(self, store: str = "", *, at_home: bool = False) -> None:
-        self._store, self._at_home = store, at_home
+    def __init__(self, store: str = "", crawl: str | None = None, *, at_home: bool = False) -> None:
+        self._store, self._crawl, self._at_home = store, crawl, at_home
         self._stores: dict[str, Store] = {}
         self._failed: dict[tuple[str, float], Archive] = {}
 
@@ -43,9 +43,10 @@ class DeathRows:
             raise
 
     def _store_of(self, crawl: CrawlRecord, home: str) -> Store:
-        address = self._store or crawl.store or home
+        given = self._store if self._crawl in (None, crawl.id) else ""
+        address = given or crawl.store or home
         if not address:
-            raise StoreUnavailable(f"crawl {crawl.id} names no store, and their rows need one: give --store")
+            raise StoreUnavailable(f"crawl {crawl.id} names no store, and its rows need one: give --crawl and --store")
         if self._at_home and not reaches(home, address):
             raise StoreUnavailable(
                 f"crawl {crawl.id} has its archive in {address}, out of reach from here: "

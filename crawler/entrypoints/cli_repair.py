@@ -30,7 +30,7 @@ def dead_list(reason: str | None, host: str | None, **given: Any) -> None:
     """Count dead letters by reason and host. With --reason or --host, list their URLs."""
     from crawler.entrypoints.dead import show_list
 
-    run(show_list(need_state(given), given["crawl"], reason, host, as_json=given["as_json"]), given)
+    run(show_list(need_state(given), given["store"], given["crawl"], reason, host, as_json=given["as_json"]), given)
 
 
 @dead.command("show")
@@ -43,7 +43,7 @@ def dead_show(urls: tuple[str, ...], **given: Any) -> None:
     """
     from crawler.entrypoints.dead import show
 
-    run(show(need_state(given), given["crawl"], urls, as_json=given["as_json"]), given)
+    run(show(need_state(given), given["store"], given["crawl"], urls, as_json=given["as_json"]), given)
 
 
 @dead.command("retry")
@@ -79,7 +79,7 @@ def dead_retry(
         raise UsageError("name URLs, or choose with --reason, --host or --all, not both")
     if not (urls or everything or reason or host):
         raise UsageError("say which: URLs, --reason R, --host H, or --all for every dead letter of the crawl")
-    work = retry(need_state(given), given["crawl"], urls, reason, host, rate, as_json=given["as_json"])
+    work = retry(need_state(given), given["store"], given["crawl"], urls, reason, host, rate, as_json=given["as_json"])
     out(run(work, given))
 
 
@@ -93,7 +93,7 @@ def sweep(**given: Any) -> None:
     from crawler.entrypoints.commands import sweep as command
     from crawler.entrypoints.show import out
 
-    out(run(command(need_state(given), given["crawl"], as_json=given["as_json"]), given))
+    out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
 
 
 @click.command()

@@ -29,9 +29,13 @@ WATCH = 2.0
 
 
 @asynccontextmanager
-async def opened(address: str, *, create: bool = False) -> AsyncIterator[CrawlState]:
-    """The state at an address, closed afterwards."""
-    state = await open_with_rows(address, worker=worker_name(), create=create)
+async def opened(
+    address: str, *, store: str | None = None, crawl: str | None = None, create: bool = False
+) -> AsyncIterator[CrawlState]:
+    """The state at an address, closed afterwards. Where the command may end dead letters of the queue, rows of `crawl`,
+    if it is named, go to the `store` given."""
+    given = store if crawl else None
+    state = await open_with_rows(address, worker=worker_name(), store=given, crawl=crawl, create=create)
     try:
         yield state
     finally:
@@ -116,9 +120,9 @@ async def _status(state: CrawlState, record: CrawlRecord, wanted: HostsWanted | 
     return f"{table(current)}\n\n{host_table(hosts, wanted.top)}" if wanted else table(current)
 
 
-async def sweep(address: str, crawl: str | None, *, as_json: bool) -> str:
+async def sweep(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:
     """Queue again what is neither queued nor finished; says how many."""
-    async with opened(address) as state:
+    async with opened(address, store=store, crawl=crawl) as state:
         record = await named(state, crawl)
         count = await state.sweep(record.id)
     if as_json:

@@ -65,7 +65,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
     """Start or resume a local crawl and stay until it is complete or stopped. Errors: CrawlerError."""
-    state = await open_with_rows(order.state, worker=worker_name(), store=order.store, create=True)
+    store_of_named = order.store if order.crawl else None  # one that is not named gets it in its record
+    state = await open_with_rows(
+        order.state, worker=worker_name(), store=store_of_named, crawl=order.crawl, create=True
+    )
     try:
         there = resumed(await state.crawls(), order.crawl, order.settings)
         if there is None and not order.seeds and not order.sitemaps:

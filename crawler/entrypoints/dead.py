@@ -27,12 +27,14 @@ BATCH = 500
 # ---------------------------------------------------------------- list
 
 
-async def show_list(address: str, crawl: str | None, reason: str | None, host: str | None, *, as_json: bool) -> None:
+async def show_list(
+    address: str, store: str | None, crawl: str | None, reason: str | None, host: str | None, *, as_json: bool
+) -> None:
     """Print how many dead letters there are by reason and host, most first; the letters themselves when chosen."""
     groups: Counter[tuple[str, str]] = Counter()
     letters: list[dict[str, Any]] = []
     chosen = bool(reason or host)
-    async with opened(address) as state:
+    async with opened(address, store=store, crawl=crawl) as state:
         record = await named(state, crawl)
         async for page in _dead(state, record.id, reason, host):
             groups[page.reason, urls.hostname(page.url)] += 1
@@ -70,10 +72,10 @@ async def _dead(state: CrawlState, crawl: str, reason: str | None, host: str | N
 # ---------------------------------------------------------------- show
 
 
-async def show(address: str, crawl: str | None, given: Sequence[str], *, as_json: bool) -> None:
+async def show(address: str, store: str | None, crawl: str | None, given: Sequence[str], *, as_json: bool) -> None:
     """Print all that is known of dead pages. UsageError names the URLs that are none, after the others were shown."""
     asked = _wire_urls(given)
-    async with opened(address) as state:
+    async with opened(address, store=store, crawl=crawl) as state:
         record = await named(state, crawl)
         wanted = {keys_of(record.settings).digest(url): url for url in asked}
         pages = await _find(state, record.id, wanted, Phase.DEAD)
@@ -167,6 +169,7 @@ def _origin(page: PageState, parent: PageState | None) -> dict[str, Any]:
 
 async def retry(
     address: str,
+    store: str | None,
     crawl: str | None,
     given: Sequence[str],
     reason: str | None,
@@ -181,7 +184,7 @@ async def retry(
     the rest is dead as before: the same command goes on.
     """
     asked = _wire_urls(given)
-    async with opened(address) as state:
+    async with opened(address, store=store, crawl=crawl) as state:
         record = await named(state, crawl)
         wanted = {keys_of(record.settings).digest(url): url for url in asked}
         chosen, gates = list(wanted), {_gate(url, record) for url in wanted.values()}

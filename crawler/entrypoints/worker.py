@@ -36,7 +36,7 @@ async def work(
     that no worker outlives the process that started it."""
     name = name or worker_name()
     tune_memory()
-    state = await open_with_rows(address, worker=name, store=store)
+    state = await open_with_rows(address, worker=name, store=store, crawl=crawl)
     try:
         record = await pick_crawl(state, crawl) if crawl else None
         if record is not None and record.settings.extract:

@@ -87,18 +87,24 @@ async def dead_of(state: AwsState, crawl: str = "c") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("dead", "list"), ("sweep",), ("work", "--until-complete")], ids=["dead list", "sweep", "work"]
+    "arguments",
+    [("dead", "list", "--crawl", "c", "--store"), ("sweep",), ("work", "--until-complete")],
+    ids=["dead list", "sweep", "work"],
 )
 async def test_a_command_that_ends_dead_letters_writes_their_rows(
     opening: Open, place: Place, emulator: Emulator, address: str, bucket: str, arguments: tuple[str, ...]
 ) -> None:
+    home = f"s3://{bucket}"
+    if arguments[-1] == "--store":
+        home += "/elsewhere"
+        arguments = (*arguments, home)
     state = await opening()
     url = await given_up(state, place)
     ended = await asyncio.to_thread(command.run, *arguments, env={**emulator.environment, "CRAWLER_STATE": address})
     assert ended.returncode == 0, ended.stderr
     assert await dead_of(state) == [url]
     (record,) = await state.crawls()
-    store = open_store(f"s3://{bucket}")
+    store = open_store(home)
     (row,) = await rows_of(store, record)
     assert (row["url"], row["url_key"], row["host"]) == (url, url, "site.example")
     assert (row["outcome"], row["reason"], row["attempts"], row["status"]) == ("dead", "crash", 1, None)
@@ -247,6 +253,8 @@ async def test_a_store_that_is_none_or_not_named_is_said() -> None:
     crawl = CrawlRecord(id="c", started_at=0.0, settings=CrawlSettings())
     with pytest.raises(StoreUnavailable, match=r"^crawl c names no store"):
         await DeathRows()(crawl, "", [])
+    with pytest.raises(StoreUnavailable, match=r"^crawl c names no store"):
+        await DeathRows("/data", "another")(crawl, "", [])
     with pytest.raises(StoreUnavailable, match=r"^crawl c: --store 'ftp://x' is of no known form"):
         await DeathRows("ftp://x")(crawl, "s3://home", [])
     with pytest.raises(StoreUnavailable, match=r"^crawl c has its archive in /data, out of reach"):
