@@ -191,15 +191,15 @@ def test_tasks_go_on_where_functions_were(
     emulator: Emulator, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     listener = Listener(emulator)
-    out = assembly(tmp_path_factory, {"fetchers": "lambda"})
-    stack = Stack(emulator, short(read_template(out / "Crawler.template.json")), assembly=out)
-    with demo_site_process(tmp_path, delay_ms=30) as site:
-        seeding = ("--rate", "0", "--allow-private", "--concurrency", "4", "--crawl", "site")
+    functions, fargate = assembly(tmp_path_factory, {"fetchers": "lambda"}), assembly(tmp_path_factory)
+    stack = Stack(emulator, short(read_template(functions / "Crawler.template.json")), assembly=functions)
+    with demo_site_process(tmp_path, delay_ms=200) as site:
+        seeding = ("--rate", "0", "--allow-private", "--concurrency", "2", "--crawl", "site")
         assert stack.run("seed", *site.seeds, *seeding).returncode == 0
         command.wait_for(partial(fetched, site, 0.3))
         before = births(stack)
-        out = assembly(tmp_path_factory)
-        stack.outputs = emulator.deploy(read_template(out / "Crawler.template.json"), stack.name, assembly=out)
+        update = read_template(fargate / "Crawler.template.json")
+        stack.outputs = emulator.deploy(update, stack.name, assembly=fargate)
         assert births(stack) == before
         assert emulator.client("lambda").list_event_source_mappings()["EventSourceMappings"] == []
         assert not fetched(site, 0.95)
