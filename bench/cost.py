@@ -21,8 +21,7 @@ import pytest
 
 from bench import aws, web
 from bench.counting_proxy import CountingProxy
-from bench.site.plan import Shape
-from bench.site.write import site
+from bench.linked import Linked, write
 from crawler.cost.model import Site, model
 from crawler.cost.prices import by_service, requests
 from crawler.cost.usage import Unit, Usage
@@ -31,53 +30,42 @@ from tests import emulator
 
 SERVICES = ("sqs", "dynamodb", "s3")
 
-NAVIGATION = 47
-"""Links of a page of the site besides those in its text."""
-
 
 class Crawled(NamedTuple):
-    """A crawl as it was: what the fleet counted, what passed on the wire, and its pages by how they ended."""
+    """A crawl as it was: what the fleet counted, what passed on the wire, its pages, and how long it took."""
 
     counted: Usage
     wire: Usage
     done: int
-    skipped: int
     seconds: float
 
-    def modelled(self, shape: Shape, rate: float, workers: int) -> Usage:
+    def modelled(self, sites: Linked, rate: float, workers: int) -> Usage:
         """What the model says of a crawl of this size and duration."""
-        found = Site(
-            pages=self.done,
-            hosts=shape.hosts,
-            links=NAVIGATION + shape.links,
-            rate=rate,
-            stored=self.counted.units[Unit.STORED] / self.done,
-            listed=shape.pages / (self.done + self.skipped),
-            skipped=self.skipped / self.done,
-        )
+        stored = self.counted.units[Unit.STORED] / self.done
+        listed = 1.0 if sites.listed else 0.0
+        found = Site(pages=self.done, hosts=sites.hosts, links=sites.links, rate=rate, stored=stored, listed=listed)
         return model(found, workers, self.seconds)
 
 
-def measure(shape: Shape, rate: float, workers: int, cache: Path) -> bool:
-    """Crawl a site, print what it took beside the model. True when no service's requests are off by a twentieth."""
+def measure(sites: Linked, rate: float, workers: int, cache: Path) -> bool:
+    """Crawl sites, print what it took beside the model. True when no service's requests are off by a twentieth."""
     try:
-        crawled = run(shape, rate, workers, cache, aws.template(cache / "runs" / "cost" / "cdk.out"))
+        crawled = run(sites, rate, workers, cache, aws.template(cache / "runs" / "cost" / "cdk.out"))
     except (pytest.skip.Exception, pytest.fail.Exception) as missing:  # how the tests' harness says what it lacks
         sys.exit(f"bench: {missing}")
-    print(f"{shape}, rate {rate:g}, {workers} workers: {crawled.done} pages in {crawled.seconds:.1f} s")
-    return report(crawled, crawled.modelled(shape, rate, workers))
+    print(f"{sites}, rate {rate:g}, {workers} workers: {crawled.done} pages in {crawled.seconds:.1f} s")
+    return report(crawled, crawled.modelled(sites, rate, workers))
 
 
-def run(shape: Shape, rate: float, workers: int, cache: Path, template: emulator.Template) -> Crawled:
-    """Crawl the site with workers on a stack of its own."""
-    folder, where = site(shape, cache), cache / "runs" / f"cost-{shape.port}"
+def run(sites: Linked, rate: float, workers: int, cache: Path, template: emulator.Template) -> Crawled:
+    """Crawl the sites with workers on a stack of its own."""
+    where = cache / "runs" / f"cost-{sites.port}"
     shutil.rmtree(where, ignore_errors=True)
-    where.mkdir(parents=True)
-    seed = (folder / "urls.txt").read_text().split("\n", 1)[0]
+    folder = write(sites, where / "sites")
     manner = ("--scope", "any", "--pace-by", "host", "--rate", f"{rate:g}", "--allow-private")
-    with emulator.running(where / "emulator") as stack, web.served(folder, shape.port, where / "web"):
+    with emulator.running(where / "emulator") as stack, web.served(folder, sites.port, where / "web"):
         stack.deploy(template, aws.STACK)
-        return asyncio.run(_crawl(stack.endpoint, stack.environment, (seed, *manner), workers, where))
+        return asyncio.run(_crawl(stack.endpoint, stack.environment, (sites.url(0), *manner), workers, where))
 
 
 async def _crawl(
@@ -111,7 +99,7 @@ async def _crawl(
                     worker.kill()
                     await worker.wait()
         wire = sum((call.used for call in proxy.calls), Usage())
-    return Crawled(account.used + idle.used, wire, counts.done, counts.skipped, seconds)
+    return Crawled(account.used + idle.used, wire, counts.done, seconds)
 
 
 async def _start(arguments: Sequence[str], env: Mapping[str, str], output: Path) -> asyncio.subprocess.Process:

@@ -143,21 +143,22 @@ def starving_aws(pages: int) -> None:
 
 
 @main.command()
-@click.option("--pages", default=360, show_default=True, help="Pages of the site.")
-@click.option("--hosts", default=24, show_default=True, help="Its hosts, all of one size.")
-@click.option("--links", default=29, show_default=True, help="Links in a page's text.")
+@click.option("--hosts", default=30, show_default=True, help="Hosts.")
+@click.option("--size", default=20, show_default=True, help="Pages of each.")
+@click.option("--links", default=60, show_default=True, help="Links of a page.")
+@click.option("--listed", is_flag=True, help="The pages are in sitemaps.")
 @click.option("--rate", default=1.0, show_default=True, help="Requests a second to one host; 0: no limit.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes on the stack.")
-@click.option("--port", default=8099, show_default=True, help="Port of the site on 127.0.0.1.")
-def cost(pages: int, hosts: int, links: int, rate: float, workers: int, port: int) -> None:
+@click.option("--port", default=8099, show_default=True, help="Port of the sites on 127.0.0.1.")
+def cost(hosts: int, size: int, links: int, listed: bool, rate: float, workers: int, port: int) -> None:
     """AWS requests as `crawler cost --estimate` models them beside those that a crawl took, against the emulator.
 
     Exit code 1 says that a service's requests were modelled wrongly by more than a twentieth.
     """
     from bench import cost as costs  # needs the emulator and the CDK
+    from bench.linked import Linked
 
-    shape = Shape(pages=pages, hosts=hosts, port=port, links=links, skew=0.0)
-    sys.exit(not costs.measure(shape, rate, workers, CACHE))
+    sys.exit(not costs.measure(Linked(hosts, size, links, port, listed), rate, workers, CACHE))
 
 
 if __name__ == "__main__":

@@ -18,42 +18,42 @@ from crawler.cost.walk import MESSAGES, STATEMENTS, Walk, walk
 from crawler.state.aws.lanes import LONGEST_REST
 from crawler.state.aws.placing import SOON
 
-PACED_CLAIM, FEW = 10.0, 6.0
+PACED_CLAIM, FEW = 11.0, 6.0
 """Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time; and how many of a host's
 come one by one, as they are found."""
 
-BUSY_CLAIM = 32.0
+BUSY_CLAIM = 40.0
 """Pages that a claim hands out where hosts are not paced: as many as there is room for."""
 
 IDLE_CLAIMS = 0.1
 """Claims that find nothing, a second of a worker on paced hosts."""
 
-POLLED = 0.28
+POLLED = 0.33
 """Long polls that bring pages of paced hosts, a second of a worker; to keep what one brings takes a request. No more
 than one a claim."""
 
-ASIDE = 0.2
+ASIDE = 0.1
 """Of the claims on paced hosts, those that meet a page whose turn another worker has taken, and send it again. A worker
 that is alone meets none."""
 
-SHARED_TURNS = 3.0
+SHARED_TURNS = 2.3
 """Turns beyond the first that a write takes at a paced host's gate, shared by the workers: what comes off the queue
 together for a host is spread over them."""
 
-PROMPT = 20
-"""Pages of a paced host, about, whose turns are used as soon as they are taken: no queue has formed yet. Before the
-requests of the others their gate is looked at again: by a fleet always, by a worker that is alone half the times."""
+LOOKS, CROWDED, MANY = 0.36, 0.8, 100.0
+"""Of the requests at paced hosts, those that wait for their turn for so long that the gate is looked at again: of a
+worker that is alone; how many more where there are others; and pages of a host from about which on it is so."""
 
 UNSEEN = 0.5
 """Of the gates that a claim meets, those that the worker has not seen within the last second."""
 
-BUSY_BATCH = 14
+BUSY_BATCH = 10
 """Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
 
-GATHERING = 0.06
+GATHERING = 0.05
 """Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
 
-PACED_ENDS, BUSY_ENDS = 1.5, 2.5
+PACED_ENDS, BUSY_ENDS = 0.8, 1.8
 """Flushes of a worker because nothing else was to do: at its beginning and at its end."""
 
 BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
@@ -184,7 +184,8 @@ def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
 def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     """Receive, read the records and their hosts' gates, take turns; before a turn's request look at its gate again."""
     size = site.pages / site.hosts
-    claims = site.pages / (PACED_CLAIM * size / (size + FEW) if site.rate else BUSY_CLAIM)
+    together = size / (size + FEW)
+    claims = site.pages / (PACED_CLAIM * together if site.rate else BUSY_CLAIM)
     time = workers * seconds
     # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
     empty = claims + 2 * (2 * workers + seconds / LONGEST_REST)
@@ -198,10 +199,10 @@ def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     gates = site.hosts * (1 - (1 - 1 / site.hosts) ** pages)
     steps.read(claims, site.pages + claims * gates * UNSEEN)
     if site.rate:
-        queued = size / (size + PROMPT)
-        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS * queued / workers))
+        shared = 1 - 1 / workers
+        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS * together / workers))
         # A look is good for a second, for all who ask.
-        looks = site.pages * (1 - 0.5 / workers) * queued / max(1.0, site.rate)
+        looks = site.pages * (LOOKS + CROWDED * shared * size / (size + MANY)) / max(1.0, site.rate)
         steps.read(looks, looks)
 
 

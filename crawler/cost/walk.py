@@ -1,4 +1,4 @@
-"""How links become pages: which of them are new to a process, and which to the crawl. Pure; a walk over a random site.
+"""How links become pages: which of them are new to a process, and which to the crawl. Pure; a walk over random sites.
 
 A process asks the visited set about each URL that it meets first, once; a fleet of n about most URLs n times. So the
 look-ups of a page follow from the links, the size of the sites and the workers. How many requests it takes depends on
@@ -8,7 +8,8 @@ how they come: at the beginning hundreds at once, later one now and then. That i
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import defaultdict, deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -39,62 +40,96 @@ class Walk(msgspec.Struct):
     booked: int = 0
 
 
-def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: float, listed: float) -> Walk:
-    """Crawl sites of equal size by workers who take turns, each adding the links of about `batch` pages at once.
+def navigation(links: int) -> int:
+    """How many of a page's links are its site's navigation."""
+    return round(links * NAVIGATION)
 
-    `listed`: share of a site's pages that its sitemap lists, which is read with the site's first page.
+
+def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: float, listed: float) -> Walk:
+    """Crawl sites of equal size by workers, each adding the links of about `batch` pages at once.
+
+    `ahead` are the pages of a paced site that are sent at once; 0: the sites are not paced. `listed` is the share of a
+    site's pages that its sitemap lists, which is read with the site's first page.
     """
     size = max(1, round(pages / hosts))
     hosts = max(1, min(hosts, MOST // size)) if pages > MOST else hosts
     size, total = min(size, MOST), min(size, MOST) * hosts
     choose = random.Random(1)  # noqa: S311 - the same walk each time
-    fixed = [range(first, first + min(size, max(1, round(links * NAVIGATION)))) for first in range(0, total, size)]
-    free = max(1, round(links * (1 - NAVIGATION)))
-    known, frontier = {0}, deque([0])
+    fixed = [range(first, first + min(size, navigation(links))) for first in range(0, total, size)]
+    free = links - navigation(links)
     seen: list[set[int]] = [set() for _ in range(workers)]
-    begun: set[int] = set()
-    read: set[int] = set()
-    sums, waiting, due = Walk(), [0] * hosts, 0.0
-    while frontier or sums.pages < total:
+    frontier, known = _Frontier(size, in_turn=ahead > 0), {0}
+    frontier.add(known)
+    sums, due = Walk(), 0.0
+    while sums.pages < total:
         if not frontier:  # a site to which no link led
-            first = next(page for page in range(total) if page not in known)
+            first = next(page for page in range(0, total, size) if page not in known)
             known.add(first)
-            frontier.append(first)
-        mine = seen[0]
-        seen.append(seen.pop(0))
+            frontier.add([first])
+        mine = choose.choice(seen)
         due += batch
-        taken: list[int] = []
-        while frontier and (due >= 1 or frontier[0] // size not in begun):
-            # The first pages of sites come together: nobody waits for a turn yet.
-            due -= frontier[0] // size in begun
-            begun.add(frontier[0] // size)
-            taken.append(frontier.popleft())
+        first_pages, others = frontier.take(int(due))
+        due -= int(due)
         met: set[int] = set()
-        adding = [met]
-        for page in taken:
-            site, home = page // size, page - page % size
-            waiting[site] -= 1
-            if site not in read:
-                read.add(site)
-                adding.append(set(range(home, home + round(size * listed))))
-            met.update(fixed[site])
+        for page in (*first_pages, *others):
+            home = page - page % size
+            met.update(fixed[page // size])
             for _ in range(free):
                 abroad = choose.random() < ABROAD
                 met.add(int(choose.random() * total) if abroad else home + int(choose.random() * size))
-        sums.pages += len(taken)
-        for pages_met in adding:
-            pages_met -= mine
-            mine |= pages_met
-            new = pages_met - known
-            known |= new
-            frontier.extend(new)
-            for site, count in Counter(page // size for page in new).items():
-                waiting[site] += count
-                sums.booked += waiting[site] > ahead
-            sums.asked += len(pages_met)
+        sums.pages += len(first_pages) + len(others)
+        homes = [page - page % size for page in first_pages] if listed else []
+        for links_met in (met, *(set(range(home, home + round(size * listed))) for home in homes)):
+            links_met -= mine
+            mine |= links_met
+            new = sorted(links_met - known)
+            known.update(new)
+            sums.booked += sum(waiting > ahead for waiting in frontier.add(new))
+            sums.asked += len(links_met)
             sums.new += len(new)
-            sums.looks += -(-len(pages_met) // KEYS)
+            sums.looks += -(-len(links_met) // KEYS)
             sums.inserts += -(-len(new) // STATEMENTS)
             sums.counts += bool(new)
             sums.sends += -(-len(new) // MESSAGES)
     return sums
+
+
+class _Frontier:
+    """Pages that are known and not fetched. The first ones of sites come at once, for nobody waits for a turn yet; then
+    sites in turn where they are paced, else first come, first served."""
+
+    def __init__(self, size: int, *, in_turn: bool) -> None:
+        self._size, self._in_turn = size, in_turn
+        self._first: list[int] = []
+        self._begun: set[int] = set()
+        self._waiting: dict[int, deque[int]] = defaultdict(deque)
+        self._order: deque[int] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._first or self._order)
+
+    def add(self, pages: Iterable[int]) -> list[int]:
+        """Put pages in; answers for each of their sites how many wait there."""
+        touched: set[int] = set()
+        for page in pages:
+            site = page // self._size
+            if site not in self._begun:
+                self._begun.add(site)
+                self._first.append(page)
+                continue
+            if not self._in_turn or not self._waiting[site]:
+                self._order.append(site)
+            self._waiting[site].append(page)
+            touched.add(site)
+        return [len(self._waiting[site]) for site in touched]
+
+    def take(self, most: int) -> tuple[list[int], list[int]]:
+        """All first pages of sites, and so many others."""
+        first, self._first = self._first, []
+        others: list[int] = []
+        while self._order and len(others) < most:
+            site = self._order.popleft()
+            others.append(self._waiting[site].popleft())
+            if self._in_turn and self._waiting[site]:
+                self._order.append(site)
+        return first, others
