@@ -11,12 +11,13 @@ import msgspec
 import pyarrow.parquet as pq
 
 from crawler.archive.summary import Summary
+from tests import command
 from tests.e2e.test_aws import Stack
 from tests.emulator import Emulator
 from tests.local_site import DemoSite
 
-LOOKS = 8
-"""So many times the janitor may look until it has done what it is to do; on a timer they are minutes apart."""
+PATIENCE = 200.0
+"""Seconds until a crawl must be at its end."""
 
 
 class Listener:
@@ -37,16 +38,21 @@ class Listener:
 
 
 def look(stack: Stack, what: str) -> Any:
-    """Call the janitor until it says that it did something; what it did."""
-    seen = []
-    for _ in range(LOOKS):
+    """Call the janitor again and again, as its timer does, until it says that it did something; what it did.
+
+    It must not find pages that are on no queue: who was killed has left them where they come back by themselves.
+    """
+    seen: list[dict[str, Any]] = []
+
+    def did() -> Any:
         answer = stack.emulator.client("lambda").invoke(FunctionName=stack.outputs["JanitorFunction"])
         told = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, told
+        assert told["swept"] == 0, seen
         seen.append(told)
-        if told[what]:
-            return told[what]
-    raise AssertionError(f"the janitor never said {what}: {seen}")
+        return told[what]
+
+    return command.wait_for(did, PATIENCE)
 
 
 def assert_every_page_once(site: DemoSite, stack: Stack) -> None:
