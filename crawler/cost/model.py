@@ -47,7 +47,7 @@ worker that is alone; how many more where there are others; and pages of a host 
 UNSEEN = 0.5
 """Of the gates that a claim meets, those that the worker has not seen within the last second."""
 
-BUSY_BATCH = 10
+BUSY_BATCH = 13
 """Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
 
 GATHERING = 0.05

@@ -124,10 +124,10 @@ class _Frontier:
         return [len(self._waiting[site]) for site in touched]
 
     def take(self, most: int) -> tuple[list[int], list[int]]:
-        """All first pages of sites, and so many others."""
-        first, self._first = self._first, []
+        """So many pages: the first ones of sites, and others."""
+        first, self._first = self._first[:most], self._first[most:]
         others: list[int] = []
-        while self._order and len(others) < most:
+        while self._order and len(first) + len(others) < most:
             site = self._order.popleft()
             others.append(self._waiting[site].popleft())
             if self._in_turn and self._waiting[site]:
