@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
-import psutil
 import pytest
 
 from tests import command
 from tests.e2e.test_aws import Stack, assert_result
 from tests.emulator import Template, assembly, of_type, read_template, running
-from tests.local_site import DemoSite, demo_site_process
+from tests.local_site import DemoSite
 
 pytestmark = [pytest.mark.e2e, pytest.mark.emulator]
 
@@ -33,16 +30,6 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             queue["VisibilityTimeout"] = BACK_AFTER
     with running(tmp_path_factory.mktemp("emulator")) as emulator:
         yield Stack(emulator, template, assembly=folder)
-
-
-def _has_answered(site: DemoSite, pages: int) -> bool:
-    return len(site.fetched()) > pages
-
-
-def functions() -> list[psutil.Process]:
-    """The processes in which the emulators run functions."""
-    every = psutil.process_iter(["cmdline"])
-    return [one for one in every if any("ministack-lambda-" in word for word in one.info["cmdline"] or ())]
 
 
 def finish(stack: Stack, site: DemoSite) -> None:
@@ -66,18 +53,3 @@ def test_functions_crawl_the_deployed_stack_to_its_end(demo_site: DemoSite, depl
     assert set(fetched) == demo_site.truth.fetched
     assert set(fetched.values()) == {1}
     assert_result(demo_site, deployed)
-
-
-@pytest.mark.long
-def test_functions_that_are_killed_lose_nothing(tmp_path: Path, deployed: Stack) -> None:
-    with demo_site_process(tmp_path, delay_ms=100) as site:
-        assert deployed.run("seed", *site.seeds, "--rate", "0", "--allow-private").returncode == 0
-        for fetched in (40, 120):
-            command.wait_for(partial(_has_answered, site, fetched))
-            killed = functions()
-            assert killed
-            for process in killed:
-                process.kill()
-        finish(deployed, site)
-        assert set(site.fetched()) == site.truth.fetched
-        assert_result(site, deployed)
