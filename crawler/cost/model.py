@@ -18,14 +18,17 @@ from crawler.cost.walk import MESSAGES, STATEMENTS, Walk, walk
 from crawler.state.aws.lanes import LONGEST_REST
 from crawler.state.aws.placing import SOON
 
-PACED_CLAIM, FEW = 11.0, 6.0
-"""Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time; and how many of a host's
-come one by one, as they are found."""
+CLAIM, CLAIMS = 8.0, 1.0
+"""Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time, and how many claims of a
+worker a second bring any: where more pages come than those, each brings more."""
+
+FEW = 6.0
+"""Pages of a paced host that come one by one, as they are found, and not together."""
 
 BUSY_CLAIM = 40.0
-"""Pages that a claim hands out where hosts are not paced: as many as there is room for."""
+"""Pages that a claim hands out at most, and where hosts are not paced: what there is room for."""
 
-IDLE_CLAIMS = 0.1
+IDLE_CLAIMS = 0.08
 """Claims that find nothing, a second of a worker on paced hosts."""
 
 POLLED = 0.33
@@ -36,7 +39,7 @@ ASIDE = 0.1
 """Of the claims on paced hosts, those that meet a page whose turn another worker has taken, and send it again. A worker
 that is alone meets none."""
 
-SHARED_TURNS = 2.3
+SHARED_TURNS = 2.9
 """Turns beyond the first that a write takes at a paced host's gate, shared by the workers: what comes off the queue
 together for a host is spread over them."""
 
@@ -47,10 +50,10 @@ worker that is alone; how many more where there are others; and pages of a host 
 UNSEEN = 0.5
 """Of the gates that a claim meets, those that the worker has not seen within the last second."""
 
-BUSY_BATCH = 13
+BUSY_BATCH = 14
 """Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
 
-GATHERING = 0.05
+GATHERING = 0.07
 """Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
 
 PACED_ENDS, BUSY_ENDS = 0.8, 1.8
@@ -184,9 +187,10 @@ def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
 def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     """Receive, read the records and their hosts' gates, take turns; before a turn's request look at its gate again."""
     size = site.pages / site.hosts
-    together = size / (size + FEW)
-    claims = site.pages / (PACED_CLAIM * together if site.rate else BUSY_CLAIM)
-    time = workers * seconds
+    together, time = size / (size + FEW), workers * seconds
+    claims = site.pages / BUSY_CLAIM
+    if site.rate:
+        claims = max(claims, min(site.pages / CLAIM, CLAIMS * time))
     # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
     empty = claims + 2 * (2 * workers + seconds / LONGEST_REST)
     steps.sqs("ReceiveMessage", site.pages / MESSAGES + empty + (IDLE_CLAIMS * time if site.rate else 0))
