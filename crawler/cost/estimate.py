@@ -19,8 +19,9 @@ CPU_PAGE = 0.0045
 FUNCTION_CORE = 1769
 """MiB of a function's memory that come with one core."""
 
-FUNCTION_CALL = 15.0
-"""Seconds of a function's call on paced hosts: it waits for turns of the next 8 s, and finishes what it has begun."""
+FUNCTION_CALL = 8.0
+"""Seconds of a function's call on paced hosts: it waits for the turns of so long, and is paid for waiting. Measured on
+eight hosts at one a second: 0.123 s a page, which is 8 s for what eight hosts permit in that time."""
 
 START = 150.0
 """Seconds until workers are there: a minute until the queues' depth is seen, and the start of a task."""
@@ -57,10 +58,20 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     function_memory: int = 1024
     function_batch: int = 100
 
-    def pace(self, answer: float) -> float:
+    def pace(self, site: Site, answer: float) -> float:
         """Pages a second of one worker: by its processor, or by how many it waits for at a time."""
-        cores = self.cpu / 1024 if self.fetchers == "fargate" else self.function_memory / FUNCTION_CORE
-        return min(cores / CPU_PAGE, self.concurrency / answer)
+        if self.fetchers == "lambda":
+            pages, seconds = self.call(site, answer)
+            return pages / seconds
+        return min(self.cpu / 1024 / CPU_PAGE, self.concurrency / answer)
+
+    def call(self, site: Site, answer: float) -> tuple[float, float]:
+        """Pages of a function's call, and its seconds."""
+        flat_out = min(self.function_memory / FUNCTION_CORE / CPU_PAGE, self.concurrency / answer)
+        if not site.rate:
+            return self.function_batch, self.function_batch / flat_out
+        pages = max(1.0, min(self.function_batch, site.hosts * site.rate * FUNCTION_CALL))
+        return pages, max(FUNCTION_CALL, pages / flat_out)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +91,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 def estimate(site: Site, fleet: Fleet, answer: float) -> Estimate:
     """Model a crawl of hosts that take `answer` seconds for a page."""
-    each = fleet.pace(answer)
+    each = fleet.pace(site, answer)
     allowed = site.hosts * site.rate if site.rate else math.inf
     wanted = allowed / each if site.rate else site.pages / fleet.backlog_per_worker
     workers = max(1, min(fleet.max_workers, math.ceil(wanted)))
@@ -90,9 +101,9 @@ def estimate(site: Site, fleet: Fleet, answer: float) -> Estimate:
     if fleet.fetchers == "fargate":
         compute = _fargate(fleet, workers, crawling)
     else:
-        compute, used = _functions(site, fleet, workers, crawling, used)
+        compute, used = _functions(site, fleet, answer, crawling, used)
     units = used.units
-    lines = [*prices.requests(used), *compute, prices.logs(_log_bytes(fleet, workers, crawling))]
+    lines = [*prices.requests(used), *compute, prices.logs(_log_bytes(site, fleet, workers, crawling, answer))]
     return Estimate(
         pages=site.pages,
         workers=workers,
@@ -112,17 +123,19 @@ def _fargate(fleet: Fleet, workers: int, seconds: float) -> list[Line]:
     return prices.fargate(hours, fleet.cpu, fleet.memory, fleet.spot)
 
 
-def _functions(site: Site, fleet: Fleet, workers: int, seconds: float, used: Usage) -> tuple[list[Line], Usage]:
-    """As many calls at a time as workers would be wanted. Lambda itself receives and deletes, and polls all lanes."""
-    calls = max(site.pages / fleet.function_batch, workers * seconds / FUNCTION_CALL)
+def _functions(site: Site, fleet: Fleet, answer: float, seconds: float, used: Usage) -> tuple[list[Line], Usage]:
+    """A call for each batch. Lambda itself receives and deletes, and polls all lanes."""
+    pages, length = fleet.call(site, answer)
+    calls = site.pages / pages
     polls = round(LANES * POLLERS * seconds / POLL)
     used += Usage({"sqs.ReceiveMessage": polls}, {Unit.SQS: polls})
-    return prices.functions(workers * seconds * fleet.function_memory / 1024, calls), used
+    return prices.functions(calls * length * fleet.function_memory / 1024, calls), used
 
 
-def _log_bytes(fleet: Fleet, workers: int, seconds: float) -> float:
-    lines = workers * seconds / (60.0 if fleet.fetchers == "fargate" else FUNCTION_CALL) + workers
-    return lines * LOG_MINUTE
+def _log_bytes(site: Site, fleet: Fleet, workers: int, seconds: float, answer: float) -> float:
+    """A line a minute of each task, or a call of a function."""
+    lines = workers * seconds / 60 if fleet.fetchers == "fargate" else site.pages / fleet.call(site, answer)[0]
+    return (lines + workers) * LOG_MINUTE
 
 
 def _bound(site: Site, workers: int, each: float, allowed: float, crawling: float) -> str:
