@@ -21,8 +21,8 @@ from typing import Any
 
 from aiohttp import web
 
+from crawler.entrypoints.opening import open_with_rows
 from crawler.janitor.look import Found, Janitor
-from crawler.state.open import open_state
 from crawler.state.port import CrawlState
 from tests import command
 from tests.emulator import Emulator, Template, output_id
@@ -36,6 +36,9 @@ LOOK = 300.0
 
 LASTING = 3600.0
 """Seconds for which a condition holds."""
+
+CALL = "60"
+"""Seconds of a call of a function."""
 
 LANES = ("High", "Normal", "Low")
 
@@ -79,7 +82,7 @@ class Watched:
         """Call a function's handler in a process of its own, which then ends without a word, as Lambda ends them:
         whether it failed, and what it printed."""
         module = f"crawler.entrypoints.{function}"
-        command_line = [sys.executable, "-m", "tests.stack.calling", module, json.dumps(event)]
+        command_line = [sys.executable, "-m", "tests.stack.calling", module, CALL, json.dumps(event)]
         called = await asyncio.create_subprocess_exec(
             *command_line, env=command.clean_environment(self.env), stdout=PIPE, stderr=PIPE
         )
@@ -135,7 +138,7 @@ class Watched:
     @asynccontextmanager
     async def janitor(self) -> AsyncIterator[Looking]:
         """The janitor, in this process; its environment must lead to the emulator."""
-        state = await open_state(self.address, worker="janitor")
+        state = await open_with_rows(self.address, worker="janitor")
         try:
             yield Looking(self, state)
         finally:
