@@ -79,7 +79,7 @@ def test_a_second_build_finds_the_first_and_another_source_makes_another_folder(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert bundle.build("fetcher", here=True) == here
-    assert list(bundle.FOLDER.glob("*.part")) == []
+    assert list(bundle.FOLDER.glob(f"{here.name}-*.part")) == []
     before = bundle.built("fetcher")
     copy = tmp_path / "copy"
     for file in bundle.sources():
