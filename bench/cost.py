@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -32,12 +33,14 @@ SERVICES = ("sqs", "dynamodb", "s3")
 
 
 class Crawled(NamedTuple):
-    """A crawl as it was: what the fleet counted, what passed on the wire, its pages, and how long it took."""
+    """A crawl as it was: what the fleet counted, what passed on the wire, its pages, how long it took, and the seconds
+    of processor time of all workers."""
 
     counted: Usage
     wire: Usage
     done: int
     seconds: float
+    cpu: float
 
     def modelled(self, sites: Linked, rate: float, workers: int) -> Usage:
         """What the model says of a crawl of this size and duration."""
@@ -54,6 +57,7 @@ def measure(sites: Linked, rate: float, workers: int, cache: Path) -> bool:
     except (pytest.skip.Exception, pytest.fail.Exception) as missing:  # how the tests' harness says what it lacks
         sys.exit(f"bench: {missing}")
     print(f"{sites}, rate {rate:g}, {workers} workers: {crawled.done} pages in {crawled.seconds:.1f} s")
+    print(f"{1000 * crawled.cpu / crawled.done:.2f} ms of processor time a page, the workers' start among it")
     return report(crawled, crawled.modelled(sites, rate, workers))
 
 
@@ -88,9 +92,12 @@ async def _crawl(
                     sys.exit(f"bench: the workers ended: {(where / 'worker-0.txt').read_text()[-500:]}")
                 await asyncio.sleep(0.2)
             seconds = time.time() - begun
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             for worker in fleet:
                 worker.send_signal(signal.SIGTERM)
             await asyncio.gather(*(worker.wait() for worker in fleet))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             account, idle = await state.accounts(crawl)
         finally:
             await state.close()
@@ -99,7 +106,7 @@ async def _crawl(
                     worker.kill()
                     await worker.wait()
         wire = sum((call.used for call in proxy.calls), Usage())
-    return Crawled(account.used + idle.used, wire, counts.done, seconds)
+    return Crawled(account.used + idle.used, wire, counts.done, seconds, cpu)
 
 
 async def _start(arguments: Sequence[str], env: Mapping[str, str], output: Path) -> asyncio.subprocess.Process:

@@ -14,7 +14,7 @@ import aiohttp
 import yarl
 from aiohttp import web
 
-from crawler.cost.usage import Usage, least, of_answer, of_request
+from crawler.cost.usage import Units, Usage, least, of_answer, of_request
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "expect"})
 _SERVICES = {"DynamoDB": "DynamoDB", "AmazonSQS": "SQS", "s3": "S3"}
@@ -68,14 +68,14 @@ class CountingProxy:
     async def _pass_on(self, request: web.Request) -> web.Response:
         body = await request.read()
         number = len(self.calls)
-        self.calls.append(_call(request, body))
+        self.calls.append(_sent(_call(request, body), request, body))
         # The Host header stays as the client signed it.
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         url = yarl.URL(self._upstream + request.raw_path, encoded=True)
         async with self._client.request(request.method, url, headers=headers, data=io.BytesIO(body)) as answer:
             kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
             answered = await answer.read()
-            self.calls[number] = _billed(self.calls[number], request, body, answered)
+            self.calls[number] = _answered(self.calls[number], answered)
             response = web.Response(status=answer.status, body=answered)
             response.headers.clear()
             response.headers.extend(kept)
@@ -101,18 +101,27 @@ def _call(request: web.Request, body: bytes) -> Call:
     return Call(_SERVICES.get(service, service), action, {})
 
 
-def _billed(call: Call, request: web.Request, body: bytes, answered: bytes) -> Call:
-    """The request with what it is billed as, now that its answer is there."""
+def _sent(call: Call, request: web.Request, body: bytes) -> Call:
+    """The request with what it is billed as, answered or not."""
     name = f"{call.service.lower()}.{call.operation}"
+    return call._replace(used=Usage({name: 1}, _summed(of_request(name, body, request.headers))))
+
+
+def _answered(call: Call, answered: bytes) -> Call:
+    """The request with what its answer adds."""
     told = json.loads(answered) if call.service == "DynamoDB" else {}
     if "__type" in told:  # as the client library spells a refusal
         told["Error"] = {"Code": told["__type"].rpartition("#")[2]}
-    units = Counter[str]()
-    for unit, count in of_request(name, body, request.headers):
-        units[unit] += count
-    for unit, count in of_answer(name, len(answered), told, least(call.operation, call.body)):
-        units[unit] += count
-    return call._replace(used=Usage({name: 1}, units))
+    (name,) = call.used.requests
+    units = of_answer(name, len(answered), told, least(call.operation, call.body))
+    return call._replace(used=call.used + Usage({}, _summed(units)))
+
+
+def _summed(units: Units) -> dict[str, int]:
+    sums = Counter[str]()
+    for unit, count in units:
+        sums[unit] += count
+    return dict(sums)
 
 
 def _s3_operation(request: web.Request) -> str:

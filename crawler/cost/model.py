@@ -1,6 +1,10 @@
 """What a crawl will take, before there is a stack: requests by operation, units, seconds. Derived from how the state on
-AWS works, step by step, with the sizes of batches that its modules name; what had to be measured is below, each with
-its value and the command that measures it.
+AWS works, step by step, with the times and the sizes of batches that its modules name. What happens by chance (how full
+a poll comes back, who gets which page) is measured: those figures are the second group below, as
+
+    python -m bench.run cost        # --hosts --size --links --rate --workers, for other crawls
+
+shows them: it prints what a crawl took beside what this says.
 
 The model is of the whole crawl, its beginning and end included. Not in it: failures and retries, Crawl-delays, hosts
 that are slow to answer, limits, what a fleet takes while it waits for nothing.
@@ -8,17 +12,31 @@ that are slow to answer, limits, what a fleet takes while it waits for nothing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import msgspec
 
-from crawler.archive.archive import LONGEST_FLUSH
 from crawler.cost.usage import Unit, Usage
 from crawler.cost.walk import MESSAGES, STATEMENTS, Walk, walk
-from crawler.state.aws.lanes import LONGEST_REST
-from crawler.state.aws.placing import SOON
 
-CLAIM, CLAIMS = 8.0, 1.0
+BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
+"""Seconds between a worker's signs of life, looks at its crawls' settings, payments, and counts of the fleet."""
+
+FLUSH, REST = 30.0, 20.0
+"""Seconds between flushes, and between looks at a lane that is empty, the fleet's all together."""
+
+SOON, FAR = 20.0, 600.0
+"""Seconds of a paced host's turns for which pages are sent at once, and for which they are queued at all."""
+
+CHUNK = 100
+"""Pages of a host that are further behind and wait in one item."""
+
+# Measured.
+
+BACKLOG = 0.1
+"""Write units of a page that waits so: written, and emptied later. python -m bench.run starving-aws"""
+
+CLAIM, CLAIMS = 8.0, 1.1
 """Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time, and how many claims of a
 worker a second bring any: where more pages come than those, each brings more."""
 
@@ -59,9 +77,6 @@ GATHERING = 0.07
 PACED_ENDS, BUSY_ENDS = 0.8, 1.8
 """Flushes of a worker because nothing else was to do: at its beginning and at its end."""
 
-BEAT, FRESH, PAYS, COUNTED = 10.0, 20.0, 60.0, 60.0
-"""Seconds between a worker's signs of life, looks at its crawls' settings, payments, and counts of the fleet."""
-
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What is crawled: `pages` in all, on `hosts` of equal size, each page with so many links to pages of the crawl.
@@ -76,21 +91,18 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 1.0
     stored: float = 10_000.0
     listed: float = 0.0
-    skipped: float = 0.0
 
 
 def model(site: Site, workers: int, seconds: float) -> Usage:
     """Requests and units of a crawl that so many workers finish in so many seconds."""
-    found = site.pages * (1 + site.skipped)
     pace = site.pages / workers / max(seconds, 1.0)
     batch = 1 + pace * GATHERING if site.rate else BUSY_BATCH
     steps = _Steps()
     _start(steps, workers)
     _alive(steps, workers, seconds)
     _hosts(steps, site, workers)
-    _discovery(
-        steps, walk(round(found), site.hosts, site.links, workers, batch, SOON * site.rate, site.listed), site, found
-    )
+    walked = walk(site.pages, site.hosts, site.links, workers, batch, SOON * site.rate, site.listed)
+    _discovery(steps, walked, site)
     _claims(steps, site, workers, seconds)
     _endings(steps, site, workers, seconds)
     return steps.usage()
@@ -100,32 +112,32 @@ class _Steps:
     """Requests and units that add up, not rounded."""
 
     def __init__(self) -> None:
-        self.requests: Counter[str] = Counter()
-        self.units: Counter[str] = Counter()
+        self.requests: defaultdict[str, float] = defaultdict(float)
+        self.units: defaultdict[str, float] = defaultdict(float)
 
     def sqs(self, operation: str, requests: float) -> None:
-        self.requests[f"sqs.{operation}"] += requests  # type: ignore[assignment]
-        self.units[Unit.SQS] += requests  # type: ignore[assignment]
+        self.requests[f"sqs.{operation}"] += requests
+        self.units[Unit.SQS] += requests
         if operation == "SendMessageBatch":
-            self.units[Unit.FAIR] += requests  # type: ignore[assignment]
+            self.units[Unit.FAIR] += requests
 
-    def read(self, requests: float, keys: float) -> None:
-        """Strongly consistent reads of small items."""
-        self.requests["dynamodb.BatchGetItem"] += requests  # type: ignore[assignment]
-        self.units[Unit.HALF_READS] += 2 * keys  # type: ignore[assignment]
+    def read(self, requests: float, keys: float, halves: int = 2) -> None:
+        """Reads of small items: strongly consistent ones take two halves of a unit."""
+        self.requests["dynamodb.BatchGetItem"] += requests
+        self.units[Unit.HALF_READS] += halves * keys
 
     def write(self, operation: str, requests: float, units: float | None = None) -> None:
-        self.requests[f"dynamodb.{operation}"] += requests  # type: ignore[assignment]
-        self.units[Unit.WRITES] += requests if units is None else units  # type: ignore[assignment]
+        self.requests[f"dynamodb.{operation}"] += requests
+        self.units[Unit.WRITES] += requests if units is None else units
 
     def put(self, requests: float, size: float) -> None:
-        self.requests["s3.PutObject"] += requests  # type: ignore[assignment]
-        self.units[Unit.PUTS] += requests  # type: ignore[assignment]
-        self.units[Unit.STORED] += size  # type: ignore[assignment]
+        self.requests["s3.PutObject"] += requests
+        self.units[Unit.PUTS] += requests
+        self.units[Unit.STORED] += size
 
     def list(self, requests: float) -> None:
-        self.requests["s3.ListObjectsV2"] += requests  # type: ignore[assignment]
-        self.units[Unit.PUTS] += requests  # type: ignore[assignment]
+        self.requests["s3.ListObjectsV2"] += requests
+        self.units[Unit.PUTS] += requests
 
     def usage(self) -> Usage:
         return Usage(
@@ -171,17 +183,19 @@ def _hosts(steps: _Steps, site: Site, workers: int) -> None:
         steps.write("UpdateItem", site.hosts * (3 if site.listed else 2))
 
 
-def _discovery(steps: _Steps, walked: Walk, site: Site, found: float) -> None:
+def _discovery(steps: _Steps, walked: Walk, site: Site) -> None:
     """Links: look up what a process meets first, insert what is absent, count it, send it."""
-    share = found / walked.new
-    steps.read(walked.looks * share, walked.asked * share)
-    steps.write("BatchExecuteStatement", walked.inserts * share, found)
+    share = site.pages / walked.new
+    steps.read(walked.looks * share, walked.asked * share, halves=1)
+    steps.write("BatchExecuteStatement", walked.inserts * share, site.pages)
     steps.write("UpdateItem", walked.counts * share)
     steps.sqs("SendMessageBatch", walked.sends * share)
     if site.rate:
         # Where the host has more pages than turns in the next seconds: read its line, book turns there.
         steps.read(walked.booked * share, walked.booked * share)
         steps.write("UpdateItem", walked.booked * share)
+        behind = max(0.0, site.pages - site.hosts * FAR * site.rate)
+        steps.write("BatchExecuteStatement", 2 * behind / CHUNK, BACKLOG * behind)
 
 
 def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
@@ -192,7 +206,7 @@ def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     if site.rate:
         claims = max(claims, min(site.pages / CLAIM, CLAIMS * time))
     # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
-    empty = claims + 2 * (2 * workers + seconds / LONGEST_REST)
+    empty = claims + 2 * (2 * workers + seconds / REST)
     steps.sqs("ReceiveMessage", site.pages / MESSAGES + empty + (IDLE_CLAIMS * time if site.rate else 0))
     if site.rate:
         steps.sqs("ChangeMessageVisibilityBatch", min(claims, POLLED * time))
@@ -212,7 +226,7 @@ def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
 
 def _endings(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
     """Store, finish, count, delete: at each flush."""
-    flushes = workers * (seconds / LONGEST_FLUSH + (PACED_ENDS if site.rate else BUSY_ENDS))
+    flushes = workers * (seconds / FLUSH + (PACED_ENDS if site.rate else BUSY_ENDS))
     steps.put(2 * flushes, site.pages * site.stored)
     steps.write("BatchExecuteStatement", site.pages / STATEMENTS + flushes / 2, site.pages)
     steps.write("UpdateItem", flushes)

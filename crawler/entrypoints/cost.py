@@ -103,6 +103,7 @@ def _estimate(pages: int, given: dict[str, Any]) -> str:
         links=given["links"],
         rate=given["rate"],
         stored=given["kb"] * 1000 * COMPRESSED,
+        listed=1.0 if given["sitemaps"] else 0.0,
     )
     names = ("fetchers", "max_workers", "cpu", "memory", "function_memory", "spot")
     found = estimate(site, Fleet(**{name: given[name] for name in names}), given["answer"])

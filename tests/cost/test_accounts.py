@@ -147,3 +147,25 @@ def test_shares_are_whole_and_add_up() -> None:
     parts = dict(split(spent, {"x": 1, "y": 1, "z": 1, "none": 0}))
     assert sum(parts.values(), Usage()) == spent
     assert {name: part.requests.get("a.B") for name, part in parts.items()} == {"x": 2, "y": 2, "z": 3}
+
+
+async def test_the_item_of_an_account_stays_below_a_kilobyte(opening: Open, place: Place) -> None:
+    clock = Clock()
+    state = await opening(clock=clock)
+    await state.add("c", pages(1))
+    operations = {
+        "sqs": "SendMessageBatch ReceiveMessage DeleteMessageBatch ChangeMessageVisibilityBatch GetQueueUrl"
+        " GetQueueAttributes",
+        "dynamodb": "BatchGetItem BatchExecuteStatement BatchWriteItem PutItem UpdateItem Scan",
+        "s3": "PutObject ListObjectsV2 GetObject DeleteObjects CopyObject CreateMultipartUpload UploadPart"
+        " CompleteMultipartUpload",
+        "cloudformation": "DescribeStacks",
+    }
+    names = [f"{service}.{operation}" for service, some in operations.items() for operation in some.split()]
+    large = 10**11
+    PROCESS.give_back(Usage(dict.fromkeys(names, large), dict.fromkeys(map(str, Unit), large)))
+    clock.now += 61
+    before = PROCESS.used()
+    await state.beat(at(clock))
+    assert (PROCESS.used() - before).units[Unit.WRITES] == 3  # its sign of life, its name on the list, its payment
+    assert (await used(state)).requests["dynamodb.Scan"] == large

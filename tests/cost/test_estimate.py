@@ -7,11 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from crawler import contexts
+from crawler.archive import archive
+from crawler.cost import model as model_
+from crawler.cost import walk as walk_
 from crawler.cost.estimate import Estimate, Fleet, estimate
 from crawler.cost.model import Site, model
 from crawler.cost.prices import by_service
 from crawler.cost.usage import Unit
 from crawler.cost.walk import walk
+from crawler.state.aws import accounts, facts, lanes, placing, queue
 from infra.config import StackConfig
 from tests import command
 
@@ -25,6 +30,14 @@ def test_a_fleet_is_what_a_stack_is_by_default() -> None:
     known = {name for name in Fleet.__struct_fields__ if hasattr(stack, name)}
     assert known == set(Fleet.__struct_fields__) - {"concurrency"}
     assert {name: getattr(Fleet(), name) for name in known} == {name: getattr(stack, name) for name in known}
+
+
+def test_the_model_has_the_times_and_sizes_of_the_state() -> None:
+    assert (model_.BEAT, model_.COUNTED) == (facts.BEAT_EVERY, facts.ALIVE)
+    assert (model_.FRESH, model_.PAYS) == (contexts.REFRESH, accounts.EVERY)
+    assert (model_.FLUSH, model_.REST) == (archive.LONGEST_FLUSH, lanes.LONGEST_REST)
+    assert (model_.SOON, model_.FAR, model_.CHUNK) == (placing.SOON, placing.FAR, placing.LARGEST)
+    assert walk_.MESSAGES == queue.BATCH
 
 
 @pytest.mark.parametrize(("workers", "listed"), [(1, 0.0), (3, 0.0), (3, 1.0)])

@@ -4,7 +4,8 @@ A process adds what it used since last time, about once a minute and when it end
 worked for by the pages that it finished for each. So a worker that is killed takes at most a minute's counts with it,
 and an account says what was used at least. The reverse is rare: a payment whose answer is lost is made again.
 
-Numbers are added up by the table; an item has an attribute an operation and a unit, about forty at most, below 1 KB.
+Numbers are added up by the table; an item has an attribute an operation and a unit, about thirty, and stays below 1 KB:
+more would cost two units a payment.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ NOBODY = ""
 
 ONE_PAYMENT = Usage({"dynamodb.UpdateItem": 1}, {Unit.WRITES: 1})
 """What it takes to write into an account, which is in it."""
+
+
+SHORT = {"sqs": "q", "dynamodb": "d", "s3": "s"}
+LONG = {short: service for service, short in SHORT.items()}
+"""How the services are called in an item."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +89,7 @@ class Accounts:
 
     async def _add(self, crawl: str, used: Usage) -> None:
         counts = {**used.requests, **used.units}
-        names = {f"#n{i}": name for i, name in enumerate(counts)} | {"#at": "updated_at"}
+        names = {f"#n{i}": _renamed(name, SHORT) for i, name in enumerate(counts)} | {"#at": "updated_at"}
         values = {f":n{i}": n(count) for i, count in enumerate(counts.values())} | {":at": n(micros(self._clock()))}
         adding = ", ".join(f"#n{i} :n{i}" for i in range(len(counts)))
         try:
@@ -127,7 +133,12 @@ def split(used: Usage, shares: Mapping[str, int]) -> Iterator[tuple[str, Usage]]
 
 
 def _account(item: Item) -> Account:
-    counts = {name: number(item, name) for name in item if name not in ("pk", "updated_at")}
+    counts = {_renamed(name, LONG): number(item, name) for name in item if name not in ("pk", "updated_at")}
     requests = {name: count for name, count in counts.items() if "." in name}
     units = {name: count for name, count in counts.items() if "." not in name}
     return Account(used=Usage(requests, units), updated_at=number(item, "updated_at") / 1_000_000)
+
+
+def _renamed(name: str, services: Mapping[str, str]) -> str:
+    service, dot, operation = name.partition(".")
+    return services.get(service, service) + dot + operation

@@ -74,7 +74,8 @@ class Adding:
         asked: dict[str, Page] = {}
         for page in pages:
             asked.setdefault(page_key(crawl.record.id, crawl.run, page.digest), page)
-        known = await self._visited.read(list(asked))
+        # At half the price: a record that is missed is met by the insert, and is then read as it is.
+        known = await self._visited.read(list(asked), consistent=False)
         new = await self._insert(crawl, [page for pk, page in asked.items() if pk not in known], known)
         # What an earlier call of ours recorded and could not send is new as far as its caller knows.
         adopted = {pk: self._unsent.pop(pk) for pk, entry in known.items() if self._ours(entry)}

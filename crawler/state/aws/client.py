@@ -157,17 +157,20 @@ class Aws:
             found: Any = (await self.ask(client.describe_stacks(StackName=stack), "Stacks"))["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in found[0].get("Outputs", [])}
 
-    async def items(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-        """Read items by (table, pk), strongly consistent, a hundred a request over all tables; absent ones are absent.
+    async def items(
+        self, wanted: Sequence[tuple[str, str]], *, consistent: bool = True
+    ) -> dict[tuple[str, str], dict[str, Any]]:
+        """Read items by (table, pk), a hundred a request over all tables; absent ones are absent.
 
-        A strongly consistent read sees a record that was written just before its message was sent.
+        A strongly consistent read sees a record that was written just before its message was sent. One that is not
+        costs half, and may miss what was written within the last second.
         """
         found: dict[tuple[str, str], dict[str, Any]] = {}
 
         async def read(keys: list[tuple[str, str]]) -> list[tuple[str, str]]:
             asked: dict[str, Any] = {}
             for table, pk in keys:
-                asked.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append({"pk": {"S": pk}})
+                asked.setdefault(table, {"Keys": [], "ConsistentRead": consistent})["Keys"].append({"pk": {"S": pk}})
             answer = await self.ask(self.dynamodb.batch_get_item(RequestItems=asked), "Responses")
             for table, items in answer["Responses"].items():
                 found.update({(table, item["pk"]["S"]): item for item in items})

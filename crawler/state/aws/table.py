@@ -85,9 +85,9 @@ class Visited:
         columns = ", ".join(f"'{name}': ?" for name in _COLUMNS)
         self._insert = f'INSERT INTO "{table}" VALUE {{{columns}}}'
 
-    async def read(self, pks: Sequence[str]) -> dict[str, Record]:
-        """Records by pk; absent ones are absent."""
-        items = await self._aws.items([(self.table, pk) for pk in pks])
+    async def read(self, pks: Sequence[str], *, consistent: bool = True) -> dict[str, Record]:
+        """Records by pk; absent ones are absent, and unless `consistent` perhaps those of the last second."""
+        items = await self._aws.items([(self.table, pk) for pk in pks], consistent=consistent)
         return {pk: record(item) for (_, pk), item in items.items()}
 
     async def insert(self, records: Sequence[Record]) -> list[bool]:
