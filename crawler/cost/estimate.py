@@ -11,10 +11,13 @@ from crawler.cost import prices
 from crawler.cost.model import Site, model
 from crawler.cost.prices import Line
 from crawler.cost.usage import Unit, Usage
+from crawler.telemetry.names import Fleet as FleetMetric
+from crawler.telemetry.names import Ledger, Watch
 
 CPU_PAGE = 0.0045
-"""Seconds of one core that a worker takes for a page of 25 kB with everything on, its AWS requests among them.
-`python -m bench.run cost`; a core of Fargate and Lambda may be slower or faster by a third."""
+"""Seconds of one core that a worker takes for a page with everything on, its AWS requests among them: 2.5 to 3.7 ms for
+pages of 8 kB by `python -m bench.run cost --rate 0 --size 40 --hosts 50`, a millisecond more for larger ones. A core of
+Fargate or Lambda may be slower or faster by a third."""
 
 FUNCTION_CORE = 1769
 """MiB of a function's memory that come with one core."""
@@ -34,6 +37,12 @@ RECORD = 450
 
 LOG_MINUTE = 1_500
 """Bytes of a worker's log line a minute, which carries its metrics."""
+
+METRICS = len(FleetMetric) + 2 * len(Ledger) + len(Watch)
+"""Metrics of a stack while it crawls; each is billed for the hours in which it is written."""
+
+ALARMS = 13
+"""Alarms of a stack, about."""
 
 UTILIZED = 0.7
 """Share of provisioned capacity that is used: what auto scaling aims at."""
@@ -104,6 +113,7 @@ def estimate(site: Site, fleet: Fleet, answer: float) -> Estimate:
         compute, used = _functions(site, fleet, answer, crawling, used)
     units = used.units
     lines = [*prices.requests(used), *compute, prices.logs(_log_bytes(site, fleet, workers, crawling, answer))]
+    lines.append(prices.metrics(METRICS * math.ceil((crawling + START) / 3600)))
     return Estimate(
         pages=site.pages,
         workers=workers,
@@ -113,7 +123,10 @@ def estimate(site: Site, fleet: Fleet, answer: float) -> Estimate:
         lines=lines,
         kept=prices.kept(units[Unit.STORED], site.pages * RECORD),
         provisioned=prices.provisioned(units[Unit.WRITES], units[Unit.HALF_READS] / 2, UTILIZED),
-        notes=[],
+        notes=[
+            f"a stack that rests costs about {prices.resting(ALARMS, len(Watch)):.2f} dollars a month "
+            "(alarms, metrics, a dashboard), most of it within the free tier"
+        ],
     )
 
 

@@ -104,6 +104,16 @@ def logs(size: float) -> Line:
     return Line("CloudWatch", "GB of logs", size / GB, size / GB * LOG_GB)
 
 
+def metrics(hours: float) -> Line:
+    """Metrics of one's own, each for so many hours in all."""
+    return Line("CloudWatch", "metric hours", hours, hours * METRIC_MONTH / MONTH_HOURS)
+
+
+def resting(alarms: int, metrics_: int) -> float:
+    """Dollars a month of what is there whether or not there is a crawl, with one dashboard."""
+    return alarms * ALARM_MONTH + metrics_ * METRIC_MONTH + DASHBOARD_MONTH
+
+
 def provisioned(writes: float, reads: float, utilized: float) -> float:
     """Dollars of these units where capacity is provisioned, and a share of it is used."""
     return (writes * WRITE_UNIT_HOUR + reads * READ_UNIT_HOUR) / 3600 / utilized

@@ -56,6 +56,7 @@ class Number(click.ParamType[int]):
 @click.option(
     "--hosts", type=click.IntRange(min=1), default=500, show_default=True, help="Hosts, of equally many pages."
 )
+@click.option("--sitemaps", is_flag=True, help="The hosts list their pages in sitemaps.")
 @click.option(
     "--answer",
     type=click.FloatRange(min=0.001),
