@@ -77,7 +77,7 @@ class Watched:
     """A stack with figures in CloudWatch."""
 
     def __init__(self, emulator: Emulator, template: Template) -> None:
-        self.name = f"Watched{next(names)}"
+        self.name = f"Costed{next(names)}"
         emulator.deploy(template, self.name)
         self._metrics = emulator.client("cloudwatch")
         self.at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
