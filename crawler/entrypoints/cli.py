@@ -19,7 +19,7 @@ from crawler.entrypoints.cli_repair import dead, purge, sweep
 from crawler.entrypoints.cli_robots import robots
 from crawler.entrypoints.cli_sql import sql
 from crawler.entrypoints.cost import cost
-from crawler.entrypoints.identity import interrupt_on_stop_signals
+from crawler.entrypoints.identity import interrupt_on_stop_signals, leave_at_once
 from crawler.entrypoints.pause import pause, resume
 from crawler.entrypoints.shell import STOPPED, need_state, run
 from crawler.entrypoints.status import ORDERS
@@ -256,4 +256,6 @@ def main() -> None:
         if "-vv" in sys.argv:
             traceback.print_exc()
         sys.stderr.write(f"crawler: {' '.join(text.split())}\n")
+    if code == STOPPED:
+        leave_at_once(code)
     sys.exit(code)

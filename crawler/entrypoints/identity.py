@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
@@ -31,6 +32,15 @@ def interrupt_on_stop_signals() -> None:
     """Let SIGTERM do what Ctrl-C does, so that a command ends the same way by either: KeyboardInterrupt."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """Leave with this code, without the interpreter's own farewell: if an interrupt met it while a module was being
+    imported, that ends the process by SIGINT, whoever caught the exception."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 @contextmanager
