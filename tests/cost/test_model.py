@@ -20,7 +20,7 @@ from crawler.cost.prices import dollars
 from crawler.cost.usage import Usage
 from tests.emulator import Template
 
-pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.long, pytest.mark.timeout(600)]
 
 OFF = 0.05
 """Share by which a figure may be off."""
@@ -80,7 +80,6 @@ def test_requests_of_each_service_are_as_modelled(
     assert any(right(*both, workers) for both in crawls(sites, rate, workers, tmp_path, template))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("sites", "rate", "workers"),
     [
