@@ -231,8 +231,8 @@ for command in (robots, cost, pause, resume, dead, sweep, purge, sql):
 def main() -> None:
     """Entry point: every error is one line on standard error that says what to do; a traceback only with -vv."""
     code, text = 2, ""
-    interrupt_on_stop_signals()
     try:
+        interrupt_on_stop_signals()
         code = cli(standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(error.format_message() + "\n")
