@@ -11,8 +11,10 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -28,10 +30,19 @@ def worker_name() -> str:
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+_told_to_stop = threading.Event()
+"""SIGTERM has come. Where KeyboardInterrupt is raised nobody can know, and some places let no exception out."""
+
+
 def interrupt_on_stop_signals() -> None:
     """Let SIGTERM do what Ctrl-C does, so that a command ends the same way by either: KeyboardInterrupt."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a handler
+    _told_to_stop.set()
+    raise KeyboardInterrupt
 
 
 def leave_at_once(code: int) -> NoReturn:
@@ -45,10 +56,12 @@ def leave_at_once(code: int) -> NoReturn:
 
 @contextmanager
 def on_stop_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on every SIGTERM and SIGINT while the block runs."""
+    """Call `stop` on every SIGTERM and SIGINT while the block runs, and for a SIGTERM that came before and was lost."""
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop)
+    if _told_to_stop.is_set():
+        stop()
     try:
         yield
     finally:
