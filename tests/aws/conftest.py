@@ -74,7 +74,7 @@ async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatc
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client tries once, batches are repeated a few times, and an empty queue is believed at once."""
     retries = {"mode": "standard", "total_max_attempts": 1}
-    monkeypatch.setattr(client, "TIMES", {**client.TIMES, "read_timeout": 1, "retries": retries})
+    monkeypatch.setattr(client, "TIMES", {**client.TIMES, "read_timeout": 2, "retries": retries})
     monkeypatch.setattr(client, "ROUNDS", 3)
     monkeypatch.setattr(lanes, "POLL", 0)
     monkeypatch.setattr(lanes, "LONG_POLL", 0)
