@@ -23,8 +23,9 @@ from aiohttp.connector import AddrInfoType, Connection
 from yarl import URL
 
 from crawler.errors import FailureKind, FetchFailure
-from crawler.guard import GuardedResolver, Refused, check_address
+from crawler.guard import Refused, check_address
 from crawler.head import HEAD_BYTES, Chunks, Field, end_of_head, read
+from crawler.lookup import GuardedResolver
 
 KEEP_ALIVE = 4.0
 """Seconds an idle connection is kept: enough for a host visited once a second, and less than the five after which

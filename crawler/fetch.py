@@ -22,9 +22,9 @@ from crawler.decode import ACCEPT_ENCODING, Decoder
 from crawler.errors import FailureKind, FetchFailure
 from crawler.failures import failure, places
 from crawler.fetched import Response
-from crawler.guard import GuardedResolver
 from crawler.head import HEAD_BYTES
 from crawler.large import AT_ONCE, LARGE, Room
+from crawler.lookup import GuardedResolver
 from crawler.user_agent import from_field
 
 CONNECT_TIMEOUT = 10.0

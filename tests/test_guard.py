@@ -7,9 +7,10 @@ import socket
 
 import pytest
 
-from crawler import guard
+from crawler import lookup
 from crawler.errors import FailureKind, FetchFailure
-from crawler.guard import GuardedResolver, check_address
+from crawler.guard import check_address
+from crawler.lookup import GuardedResolver
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450::1"]
 PUBLIC_INSIDE = ["64:ff9b::8.8.8.8", "2002:808:808::1", "::ffff:8.8.8.8", "2001:0:808:808::f7f7:f7f7"]
@@ -154,7 +155,7 @@ async def test_a_lookup_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(guard, "LOOKUP_TIMEOUT", 0.05)
+    monkeypatch.setattr(lookup, "LOOKUP_TIMEOUT", 0.05)
     with pytest.raises(socket.gaierror, match="no answer within"):
         await resolved("slow.example")
     release.set()

@@ -67,12 +67,13 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.seeds import check
     from crawler.entrypoints.show import Progress, out
     from crawler.entrypoints.summary import summary
-    from crawler.extractor import check_function
 
     settings = options.given_settings(given)
     cookies = given_cookies(given["cookies"], settings)
     check(urls, given["crawl"], settings)
     if given["extract"]:
+        from crawler.extractor import check_function
+
         run(check_function(given["extract"]), given)
     # With a state elsewhere there is a folder only if one is asked for: then it is the store.
     folder = None if given["state"] and not given["out"] else crawl_folder(given["out"], (*urls, *given["sitemap"]))

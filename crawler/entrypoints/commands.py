@@ -15,12 +15,10 @@ from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import pick_crawl, store_address
-from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
+from crawler.entrypoints.seeds import add_seeds, crawl_to_seed, sitemaps_if_given
 from crawler.entrypoints.show import approximation, host_table, out, table
-from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import hosts_of, status_of
 from crawler.errors import NotImportable
-from crawler.extractor import check_function
 from crawler.model import CrawlRecord
 from crawler.state.port import CrawlState
 
@@ -72,6 +70,8 @@ async def seed(
 ) -> str:
     """Add seeds and what sitemaps list, making the crawl when there is none (of that name)."""
     if settings.get("extract"):
+        from crawler.extractor import check_function
+
         try:
             await check_function(settings["extract"])
         except NotImportable as error:
@@ -80,9 +80,9 @@ async def seed(
         record = await crawl_to_seed(state, crawl, settings, store or "")
         if cookies is not None:
             warn(await seed_cookies(state, record, cookies))
-        async with given_sitemaps(state, record, sitemaps) as given:
+        async with sitemaps_if_given(state, record, sitemaps) as given:
             seeded = await add_seeds(state, record, lines, warn)
-            listed = await given.add(warn)
+            listed = await given.add(warn) if given is not None else []
     if record.paused:
         warn(f"crawl {record.id} is paused: they wait for `crawler resume`")
     if as_json:

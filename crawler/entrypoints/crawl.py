@@ -21,9 +21,8 @@ from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import store_address
 from crawler.entrypoints.revisiting import resumed
-from crawler.entrypoints.seeds import add_seeds, crawl_to_seed
+from crawler.entrypoints.seeds import add_seeds, crawl_to_seed, sitemaps_if_given
 from crawler.entrypoints.show import Progress
-from crawler.entrypoints.sitemap import given_sitemaps
 from crawler.entrypoints.status import status_of
 from crawler.errors import CrawlerError, UsageError
 from crawler.model import CrawlRecord
@@ -79,9 +78,10 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         record = await crawl_to_seed(state, order.crawl, order.settings, order.store or "")
         if order.cookies is not None:
             progress.say(await seed_cookies(state, record, order.cookies))
-        async with given_sitemaps(state, record, order.sitemaps) as sitemaps:
+        async with sitemaps_if_given(state, record, order.sitemaps) as sitemaps:
             await add_seeds(state, record, order.seeds, progress.say)
-            await sitemaps.add(progress.say)
+            if sitemaps is not None:
+                await sitemaps.add(progress.say)
         progress.begin(record, address)
         if record.paused and await state.resume(record.id):
             progress.say("the crawl was paused: it goes on")

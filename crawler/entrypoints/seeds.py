@@ -8,7 +8,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +23,9 @@ from crawler.guard import check_address
 from crawler.model import Added, CrawlRecord, Page
 from crawler.state.port import CrawlState
 from crawler.url_key import keys_of
+
+if TYPE_CHECKING:
+    from crawler.entrypoints.sitemap import GivenSitemaps
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +131,18 @@ def _at_home(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     return check_address(host, True) is None and check_address(host, False) is not None
+
+
+def sitemaps_if_given(
+    state: CrawlState, record: CrawlRecord, given: Sequence[str]
+) -> AbstractAsyncContextManager[GivenSitemaps | None]:
+    """`given_sitemaps`; None without any, and then no HTTP client is imported, which takes as long as all the rest of a
+    command's start."""
+    if not given:
+        return nullcontext()
+    from crawler.entrypoints.sitemap import given_sitemaps
+
+    return given_sitemaps(state, record, given)
 
 
 def seed_lines(arguments: Iterable[str], file: str | None) -> Iterator[str]:

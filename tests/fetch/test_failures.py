@@ -251,7 +251,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *ips: str) -> list[str]:
         asked.append(host)
         return [(socket.AF_INET6 if ":" in ip else socket.AF_INET, 1, 6, "", (ip, 0)) for ip in ips]
 
-    monkeypatch.setattr("crawler.guard.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("crawler.lookup.socket.getaddrinfo", getaddrinfo)
     return asked
 
 
@@ -286,7 +286,7 @@ async def test_what_was_checked_is_connected_to_whatever_the_name_says_later(mon
         connected.extend(str(info[4][0]) for info in addr_infos)  # type: ignore[index]
         raise ConnectionRefusedError(111, "refused")
 
-    monkeypatch.setattr("crawler.guard.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("crawler.lookup.socket.getaddrinfo", getaddrinfo)
     monkeypatch.setattr("aiohttp.connector.aiohappyeyeballs.start_connection", start_connection)
     async with Fetcher("tester/1.0") as fetcher:
         assert (await failure(fetcher, "http://rebind.example/")).kind == FailureKind.CONNECT
