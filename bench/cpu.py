@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import crawler
 from bench import manners, measure, web
 from bench.site.plan import Shape
 from bench.site.write import site
@@ -70,6 +72,8 @@ class Run:
 def compare(shape: Shape, runs: int, names: Sequence[str], cache: Path) -> bool:
     """Measure the crawlers in turns and print a table; True unless ours failed or did not fetch each page once."""
     folder = site(shape, cache)
+    # As an installer does; without it, each process would compile what it imports.
+    compileall.compile_dir(crawler.__path__[0], quiet=1)
     print(f"{shape.pages} pages on {shape.hosts} hosts, served by {web.server_name()}; {runs} runs in turns, medians")
     measured: dict[str, list[Run]] = {name: [] for name in names}
     for turn in range(runs):
