@@ -42,13 +42,13 @@ _ECR_URI = re.compile(
 class Fargate(Construct):
     """An ECS service. Grant rights to `role`."""
 
-    def __init__(self, scope: Construct, name: str, *, config: StackConfig, network: Network) -> None:
+    def __init__(self, scope: Construct, name: str, *, config: StackConfig, state: str, network: Network) -> None:
         super().__init__(scope, name)
         self.cluster = ecs.Cluster(self, "Cluster", vpc=network.vpc)
         # On the cluster itself: an association of its own could come after the service that needs it, or go before it.
         cast(ecs.CfnCluster, self.cluster.node.default_child).capacity_providers = ["FARGATE", "FARGATE_SPOT"]
         self.log = log_group(self, config.log_days)
-        task = self._task(config)
+        task = self._task(config, state)
         self.role = task.task_role
         self.service = ecs.FargateService(
             self,
@@ -68,7 +68,7 @@ class Fargate(Construct):
             security_groups=[network.outbound_only],
         )
 
-    def _task(self, config: StackConfig) -> ecs.FargateTaskDefinition:
+    def _task(self, config: StackConfig, state: str) -> ecs.FargateTaskDefinition:
         task = ecs.FargateTaskDefinition(
             self,
             "Task",
@@ -85,7 +85,7 @@ class Fargate(Construct):
             # A list, so that no shell stands between ECS and the worker and eats its SIGTERM.
             command=["work"],
             environment={
-                "CRAWLER_STATE": f"aws://{Aws.STACK_NAME}",
+                "CRAWLER_STATE": state,
                 "CRAWLER_METRICS": "emf",
                 "CRAWLER_HEARTBEAT": HEARTBEAT,
                 "AWS_DEFAULT_REGION": Aws.REGION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, Duration, Size
+from aws_cdk import Duration, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -14,7 +14,7 @@ from infra.log import log_group
 
 
 class PythonFunction(Construct):
-    """Runs `crawler.entrypoints.<entry>.handler` of an asset on `aws://<this stack>`. Grant rights to `role`.
+    """Runs `crawler.entrypoints.<entry>.handler` of an asset on the state at an address. Grant rights to `role`.
 
     In no VPC: it reaches the web and AWS by itself, without a NAT gateway or endpoints.
 
@@ -30,6 +30,7 @@ class PythonFunction(Construct):
         *,
         kind: Kind,
         entry: str,
+        state: str,
         memory: int,
         seconds: int,
         log_days: int,
@@ -55,7 +56,7 @@ class PythonFunction(Construct):
             ephemeral_storage_size=Size.mebibytes(disk),
             timeout=Duration.seconds(seconds),
             environment={
-                "CRAWLER_STATE": f"aws://{Aws.STACK_NAME}",
+                "CRAWLER_STATE": state,
                 "CRAWLER_METRICS": "emf",
                 "TMPDIR": "/tmp",  # noqa: S108
                 **(environment or {}),

@@ -27,12 +27,13 @@ class FetcherFunction(PythonFunction):
     call is refused, which would count as a delivery of its messages.
     """
 
-    def __init__(self, scope: Construct, name: str, *, config: StackConfig, frontier: Frontier) -> None:
+    def __init__(self, scope: Construct, name: str, *, config: StackConfig, state: str, frontier: Frontier) -> None:
         super().__init__(
             scope,
             name,
             kind="fetcher",
             entry="fetcher_function",
+            state=state,
             memory=config.function_memory,
             seconds=config.function_timeout,
             log_days=config.log_days,

@@ -30,7 +30,9 @@ class Janitor(PythonFunction):
     them apart, too, but takes from what the account's other functions may use, and a new account has none to give.
     """
 
-    def __init__(self, scope: Construct, name: str, *, config: StackConfig, fargate: Fargate | None) -> None:
+    def __init__(
+        self, scope: Construct, name: str, *, config: StackConfig, state: str, fargate: Fargate | None
+    ) -> None:
         service = {}
         if fargate:
             service = {
@@ -42,6 +44,7 @@ class Janitor(PythonFunction):
             name,
             kind="janitor",
             entry="janitor_function",
+            state=state,
             memory=MEMORY,
             disk=DISK,
             seconds=LONGEST,

@@ -28,10 +28,9 @@ NO_INSIGHTS = (
     "Workers write their own metrics and ECS those of the service: Container Insights would add dollars a month, and "
     "nothing that the dashboard lacks."
 )
-NO_SECRETS = "The environment holds the stack's name, the region and paths, and no secret: the task's role is its key."
+NO_SECRETS = "The environment holds names of the stack's parts and paths, and no secret: the task's role is its key."
 LOGIN = "ecr:GetAuthorizationToken, the login to the registry, knows no resource. One repository may be pulled from."
 FILES = "Keys are made of dates and names of crawls, which nobody knows before. The prefix bounds them."
-STACK = "The star stands for the stack's own id, which changes when it is made anew; its name is written out."
 RUNTIME = "The Python for which the wheels and the bytecode of the assets are built, on whatever machine deploys."
 
 
@@ -39,13 +38,11 @@ def acknowledge(
     *,
     archive: Archive,
     prefixes: Mapping[iam.IRole, Iterable[str]],
-    readers: Iterable[iam.IRole],
     functions: Iterable[PythonFunction],
     fargate: Fargate | None,
     network: Network | None,
 ) -> None:
-    """`prefixes`: the keys of the archive that a role may read or write, by role. `readers`: who finds the stack's
-    parts by its outputs."""
+    """`prefixes`: the keys of the archive that a role may read or write, by role."""
     _acknowledge(archive.bucket, "S1", NO_ACCESS_LOG)
     bucket = archive.bucket.node.default_child
     assert isinstance(bucket, CfnElement)
@@ -53,9 +50,6 @@ def acknowledge(
     for role, keys in prefixes.items():
         for key in keys:
             _acknowledge(role, f"IAM5[Resource::<{name}.Arn>/{key}]", FILES)
-    stack = "arn:<AWS::Partition>:cloudformation:<AWS::Region>:<AWS::AccountId>:stack/<AWS::StackName>/*"
-    for reader in readers:
-        _acknowledge(reader, f"IAM5[Resource::{stack}]", STACK)
     for function in functions:
         _acknowledge(function, "L1", RUNTIME)
     if network:

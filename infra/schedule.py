@@ -24,12 +24,13 @@ class Schedule(PythonFunction):
     which it was scheduled.
     """
 
-    def __init__(self, scope: Construct, name: str, *, config: StackConfig) -> None:
+    def __init__(self, scope: Construct, name: str, *, config: StackConfig, state: str) -> None:
         super().__init__(
             scope,
             name,
             kind="fetcher",
             entry="schedule_function",
+            state=state,
             memory=MEMORY,
             seconds=LONGEST,
             log_days=config.log_days,

@@ -42,13 +42,18 @@ class CrawlerStack(Stack):
         self.frontier = Frontier(self, "Frontier", lease=config.visibility, max_receive_count=config.max_receive_count)
         self.visited = Visited(self, "Visited", retain=config.retain_data)
         self.archive = Archive(self, "Archive", retain=config.retain_data, days=config.archive_days)
+        state = self._state()
         self.network = Network(self, "Network") if config.on_fargate else None
-        self.fargate = Fargate(self, "Fetchers", config=config, network=self.network) if self.network else None
-        self.fetcher = (
-            FetcherFunction(self, "Fetcher", config=config, frontier=self.frontier) if config.on_lambda else None
+        self.fargate = (
+            Fargate(self, "Fetchers", config=config, state=state, network=self.network) if self.network else None
         )
-        self.janitor = Janitor(self, "Janitor", config=config, fargate=self.fargate)
-        self.schedule = Schedule(self, "Schedule", config=config) if config.schedule else None
+        self.fetcher = (
+            FetcherFunction(self, "Fetcher", config=config, state=state, frontier=self.frontier)
+            if config.on_lambda
+            else None
+        )
+        self.janitor = Janitor(self, "Janitor", config=config, state=state, fargate=self.fargate)
+        self.schedule = Schedule(self, "Schedule", config=config, state=state) if config.schedule else None
         self.athena = Athena(self, "Athena", archive=self.archive) if config.athena else None
         if config.budget:
             Budget(self, "Budget", dollars=config.budget, email=config.alarm_email, stack_name=config.stack_name)
@@ -58,16 +63,30 @@ class CrawlerStack(Stack):
         self._watch()
         self._acknowledge()
 
+    def _state(self) -> str:
+        """The address under which the stack's own processes open the state. It names the parts, so that nobody asks
+        CloudFormation, which has few answers a second for a whole account."""
+        lanes = self.frontier.lanes
+        parts = {
+            "queue": lanes["Normal"].queue_name,
+            "high": lanes["High"].queue_name,
+            "low": lanes["Low"].queue_name,
+            "dlq": self.frontier.dead_letters.queue_name,
+            "table": self.visited.table.table_name,
+            "control": self.visited.control.table_name,
+            "bucket": self.archive.bucket.bucket_name,
+            "fetchers": self.config.fetchers,
+        }
+        return f"aws://{Aws.STACK_NAME}?" + "&".join(f"{name}={value}" for name, value in parts.items())
+
     def _grant(self) -> None:
         """Who may do what: everything that any role of the stack may do, but for writing to its own log."""
         for fetcher in self._fetcher_roles:
-            self._grant_outputs(fetcher)
             self.frontier.grant_work(fetcher)
             self.visited.grant_add(fetcher)
             self.archive.grant_work(fetcher)
 
         janitor = self.janitor.role
-        self._grant_outputs(janitor)
         self.frontier.grant_send(janitor)
         self.frontier.grant_dead_letters(janitor)
         self.visited.grant_add(janitor)
@@ -79,7 +98,6 @@ class CrawlerStack(Stack):
             self.janitor.grant_stop(self.fargate)
 
         if self.schedule:
-            self._grant_outputs(self.schedule.role)
             self.frontier.grant_send(self.schedule.role)
             self.visited.grant_add(self.schedule.role)
             key = self.config.seeds_key
@@ -88,12 +106,6 @@ class CrawlerStack(Stack):
     @property
     def _fetcher_roles(self) -> list[iam.IRole]:
         return [fetchers.role for fetchers in (self.fargate, self.fetcher) if fetchers]
-
-    def _grant_outputs(self, reader: iam.IGrantable) -> None:
-        """Find the parts of this stack."""
-        # By its name, as they know it: a request by name is no request for the one id that the stack has now.
-        stack = f"arn:{Aws.PARTITION}:cloudformation:{Aws.REGION}:{Aws.ACCOUNT_ID}:stack/{Aws.STACK_NAME}/*"
-        iam.Grant.add_to_principal(grantee=reader, actions=["cloudformation:DescribeStacks"], resource_arns=[stack])
 
     def _watch(self) -> None:
         metrics = CrawlerMetrics(Aws.STACK_NAME, self.config.janitor_minutes)
@@ -153,7 +165,6 @@ class CrawlerStack(Stack):
         acknowledge(
             archive=self.archive,
             prefixes={**{role: [CRAWLS] for role in self._fetcher_roles}, self.janitor.role: [CRAWLS, TABLES]},
-            readers=[*self._fetcher_roles, *(part.role for part in (self.janitor, self.schedule) if part)],
             functions=[function for function in (self.fetcher, self.janitor, self.schedule) if function],
             fargate=self.fargate,
             network=self.network,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.emulator import Emulator, assembly, read_template, unsupported
-from tests.infra.stacks import FULL, KINDS
+from tests.infra.stacks import FULL, KINDS, address
 from tests.test_emulator_deploy import ALWAYS
 
 pytestmark = pytest.mark.emulator
@@ -75,7 +75,8 @@ def test_functions_have_their_code(emulator: Emulator, deployed: Deployed) -> No
     for output in (name for name in deployed.outputs if name.endswith("Function")):
         found = functions.get_function(FunctionName=deployed.outputs[output])["Configuration"]
         assert found["CodeSize"] > 100_000
-        assert found["Environment"]["Variables"]["CRAWLER_STATE"] == f"aws://{deployed.name}"
+        state = found["Environment"]["Variables"]["CRAWLER_STATE"]
+        assert state == address(deployed.name, deployed.outputs, deployed.kind)
 
 
 def test_queues_call_the_fetcher_where_functions_fetch(emulator: Emulator, deployed: Deployed) -> None:

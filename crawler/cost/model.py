@@ -146,8 +146,9 @@ class _Steps:
 
 
 def _start(steps: _Steps, workers: int) -> None:
-    """The command that seeds and the workers open the state: names of the queues, the lease, a look at both tables."""
-    steps.requests["cloudformation.DescribeStacks"] += workers + 1
+    """The command that seeds and the workers open the state: names of the queues, the lease, a look at both tables.
+    Workers know the stack's parts; the command asks for them."""
+    steps.requests["cloudformation.DescribeStacks"] += 1
     steps.sqs("GetQueueUrl", 3 * (workers + 1))
     steps.sqs("GetQueueAttributes", workers + 1)
     steps.read(2 * (workers + 1), 2 * (workers + 1))

@@ -20,6 +20,7 @@ from crawler.entrypoints.shell import need_state, run
 from crawler.entrypoints.show import out
 from crawler.errors import UsageError
 from crawler.model import CrawlRecord
+from crawler.state.open import stack_of
 from crawler.state.port import CrawlState
 
 
@@ -143,8 +144,8 @@ async def _bill(address: str, state: CrawlState, record: CrawlRecord) -> Bill:
     spare = sum(prices.dollars(idle.used).values())
     if spare:
         notes.append(f"workers of this stack without any work have used {spare:,.4f} dollars of requests: not in it")
-    if address.startswith("aws://"):
-        compute, missing = await _compute(address.removeprefix("aws://"), record)
+    if stack := stack_of(address):
+        compute, missing = await _compute(stack, record)
         lines, notes = [*lines, *compute], [*notes, *missing]
     else:
         notes.append("compute and logs are not in it: only aws://STACK tells whose they are")

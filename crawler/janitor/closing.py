@@ -36,6 +36,7 @@ from crawler.archive.summary import (
 )
 from crawler.errors import StateUnavailable, StoreUnavailable
 from crawler.model import Counts, CrawlRecord
+from crawler.state.open import spoken, stack_of
 from crawler.state.port import CrawlState
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Closing:
     @property
     def stack(self) -> str:
         """The name under which metrics and events know this state."""
-        return self._address.removeprefix("aws://")
+        return stack_of(self._address) or self._address
 
     async def close(self, record: CrawlRecord, seconds: float) -> bool:
         """Do what is left to do for a complete crawl, the merge within `seconds`; False: another process is at it.
@@ -143,7 +144,7 @@ class Closing:
                 await self._state.remember(f"{name} lock", b"", 0.0)
 
     async def _without_rows(self, store: Store, record: CrawlRecord, counts: Counts, why: str) -> Summary:
-        note = f"not merged: {why}; run crawler merge --state {self._address} --crawl {record.id}"
+        note = f"not merged: {why}; run crawler merge --state {spoken(self._address)} --crawl {record.id}"
         log.warning("crawl %s: %s", record.id, note)
         summary = _summary(store, record, counts)
         summary.files, summary.note = await files_of(store, record), note

@@ -12,6 +12,17 @@ FORMS = (
 )
 
 
+def stack_of(address: str) -> str:
+    """The stack that an address names, `aws://STACK` or `aws://STACK?…`; "" for any other address."""
+    return address.removeprefix("aws://").partition("?")[0] if address.startswith("aws://") else ""
+
+
+def spoken(address: str) -> str:
+    """An address as people write it: a stack's without the names of its parts."""
+    stack = stack_of(address)
+    return f"aws://{stack}" if stack else address
+
+
 async def open_state(
     address: str, *, worker: str, create: bool = False, write_rows: WriteRows | None = None
 ) -> CrawlState:

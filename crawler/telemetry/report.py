@@ -16,6 +16,7 @@ import msgspec
 from crawler import __version__
 from crawler.cost.prices import dollars
 from crawler.cost.usage import PROCESS, Unit, Usage
+from crawler.state.open import stack_of
 from crawler.telemetry import emf
 from crawler.telemetry.names import Fleet
 from crawler.telemetry.stdout import Lines
@@ -32,7 +33,7 @@ MEBIBYTE = 1 << 20
 class Report:
     """What one fetcher has done, told in parts: each part is what was counted since the one before.
 
-    `address` is that of its state. Of `aws://STACK` the stack's name is the metrics' dimension, else the kind of state.
+    `address` is that of its state. A stack's name is the metrics' dimension, else the kind of state.
     What the process had used of AWS `before` is not told; what it uses to close its state after the last part neither.
     """
 
@@ -107,9 +108,9 @@ async def _tell(report: Report, lines: Lines, minute: float) -> None:
 
 def _place(address: str) -> tuple[str, str]:
     """Which backend a state's address means, and the name under which its fleet's metrics are."""
-    scheme, separator, rest = address.partition(":")
+    scheme, separator, _ = address.partition(":")
     backend = scheme if separator and scheme in ("aws", "redis", "rediss") else "sqlite"
-    return backend, rest.removeprefix("//") if address.startswith("aws://") else backend
+    return backend, stack_of(address) or backend
 
 
 def _began(now: float, minute: float) -> float:

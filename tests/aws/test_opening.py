@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from crawler.config import CrawlSettings
 from crawler.errors import CrawlerError, StateMismatch, StateMissing, StateUnavailable, UsageError
+from crawler.model import CrawlRecord
 from crawler.state.aws import state as aws_state
 from crawler.state.aws.address import Names, parse
 from crawler.state.aws.queue import Outgoing, packed
 from crawler.state.aws.records import group
 from crawler.state.aws.state import AwsState
-from crawler.state.open import open_state
+from crawler.state.open import open_state, spoken, stack_of
 from tests.aws.places import Place
 from tests.emulator import Emulator
 
@@ -57,6 +59,37 @@ async def test_a_stack_names_its_parts_in_its_outputs(emulator: Emulator, place:
     assert state.home == "s3://shelf"
     assert await state.crawls() == []
     await state.close()
+
+
+async def test_a_stack_whose_parts_are_named_is_not_asked_for_them(place: Place) -> None:
+    state = await open_state(f"aws://Crawler{place.address}", worker="w")
+    assert isinstance(state, AwsState)
+    assert not [operation for operation in state.requests if operation.startswith("cloudformation")]
+    assert state.home == "s3://shelf"
+    await state.close()
+
+
+def test_people_and_metrics_know_a_stack_by_its_name_alone() -> None:
+    for address in ("aws://Crawler", "aws://Crawler?queue=q&table=t"):
+        assert (stack_of(address), spoken(address)) == ("Crawler", "aws://Crawler")
+    for address in ("aws:?queue=q&table=t", "redis://127.0.0.1/0", "state.sqlite"):
+        assert (stack_of(address), spoken(address)) == ("", address)
+
+
+async def test_where_functions_alone_fetch_no_crawl_begins_that_needs_a_module(place: Place) -> None:
+    wanted = CrawlSettings(extract="shop:price")
+    for fetchers in ("lambda", "both", "fargate"):
+        state = await open_state(f"aws:{place.address}&fetchers={fetchers}", worker="w")
+        if fetchers == "lambda":
+            with pytest.raises(UsageError, match="--extract shop:price: on this stack functions fetch"):
+                await state.create(CrawlRecord(id="c", started_at=1.0, settings=wanted))
+            assert await state.crawls() == []
+            await state.create(CrawlRecord(id="plain", started_at=1.0, settings=CrawlSettings()))
+            with pytest.raises(UsageError, match="--extract"):
+                await state.amend("plain", wanted)
+        else:
+            await state.create(CrawlRecord(id=fetchers, started_at=1.0, settings=wanted))
+        await state.close()
 
 
 async def one_line(address: str) -> CrawlerError:

@@ -64,6 +64,35 @@ def kind_of(template: Template, arn: Any) -> str:
     return "dead letters" if name == output_id(template, "DeadLetters") else str(template["Resources"][name]["Type"])
 
 
+PARTS = {
+    "queue": "FrontierNormal",
+    "high": "FrontierHigh",
+    "low": "FrontierLow",
+    "dlq": "DeadLetters",
+    "table": "VisitedTable",
+    "control": "ControlTable",
+    "bucket": "ArchiveBucket",
+}
+"""What the state's address names, and the outputs that name the same."""
+
+
+def address(stack: str, names: Mapping[str, str], kind: str) -> str:
+    """The address under which a stack's own processes open the state; `names` are the parts', by their outputs."""
+    parts = "&".join(f"{word}={names[output]}" for word, output in PARTS.items())
+    return f"aws://{stack}?{parts}&fetchers={kind}"
+
+
+def state_of(template: Template, environment: Mapping[str, Any]) -> str:
+    """The same as an environment of the template has it; each reference is what it refers to."""
+    joined = environment["CRAWLER_STATE"]["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else part.get("Ref") or f"{part['Fn::GetAtt'][0]}" for part in joined)
+
+
+def own_address(template: Template, kind: str) -> str:
+    """What `state_of` is to be."""
+    return address("AWS::StackName", {output: output_id(template, output) for output in PARTS.values()}, kind)
+
+
 def role_of_function(template: Template, output: str) -> str:
     """Logical id of the role of a function, by the output that names it."""
     return str(template["Resources"][output_id(template, output)]["Properties"]["Role"]["Fn::GetAtt"][0])

@@ -14,6 +14,7 @@ from infra.config import StackConfig
 from infra.fargate import strategy
 from infra.scaling import backlog_steps
 from tests.emulator import Template, of_type, output_id
+from tests.infra.stacks import own_address, state_of
 
 
 def task(template: Template) -> dict[str, Any]:
@@ -51,8 +52,9 @@ def test_the_worker_is_no_root_and_writes_to_its_spool_alone(template: Template)
 
 def test_the_worker_opens_its_own_stack(template: Template) -> None:
     environment = {entry["Name"]: entry["Value"] for entry in worker(template)["Environment"]}
+    assert state_of(template, environment) == own_address(template, "fargate")
+    del environment["CRAWLER_STATE"]
     assert environment == {
-        "CRAWLER_STATE": {"Fn::Join": ["", ["aws://", {"Ref": "AWS::StackName"}]]},
         "CRAWLER_METRICS": "emf",
         "CRAWLER_HEARTBEAT": "/spool/heartbeat",
         "AWS_DEFAULT_REGION": {"Ref": "AWS::Region"},

@@ -15,13 +15,7 @@ import infra.stack
 from infra.config import stack_config
 from tests.infra.stacks import FULL
 
-STACK = "IAM5[Resource::arn:<AWS::Partition>:cloudformation:<AWS::Region>:<AWS::AccountId>:stack/<AWS::StackName>/*]"
-
 FOUND = {
-    (STACK, "Fetchers/Task/TaskRole/DefaultPolicy"),
-    (STACK, "Fetcher/Role/DefaultPolicy"),
-    (STACK, "Janitor/Role/DefaultPolicy"),
-    (STACK, "Schedule/Role/DefaultPolicy"),
     ("S1", "Archive/Bucket"),
     ("VPC7", "Network/Vpc"),
     ("ECS4", "Fetchers/Cluster"),

@@ -9,8 +9,6 @@ from tests.infra.stacks import full, listed, rights, role_of_function, statement
 
 QUEUE, DEAD, TABLE, BUCKET = "AWS::SQS::Queue", "dead letters", "AWS::DynamoDB::Table", "AWS::S3::Bucket"
 
-STACK = "arn:AWS::Partition:cloudformation:AWS::Region:AWS::AccountId:stack/AWS::StackName/*"
-OUTPUTS = {"cloudformation:DescribeStacks": {STACK}}
 SEND = {f"sqs:{action}": {QUEUE} for action in ("GetQueueAttributes", "GetQueueUrl", "SendMessage")}
 TAKE = {f"sqs:{action}": {QUEUE} for action in ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage")}
 ADD = {
@@ -21,7 +19,7 @@ SCAN = {"dynamodb:Scan": {TABLE}}
 FILES = {"s3:ListBucket": {BUCKET}, **{f"s3:{action}": {f"{BUCKET}/crawls/*"} for action in ("GetObject", "PutObject")}}
 LOG = {f"logs:{action}": {"AWS::Logs::LogGroup"} for action in ("CreateLogStream", "PutLogEvents")}
 
-FETCHER = {**OUTPUTS, **SEND, **TAKE, **ADD, **FILES}
+FETCHER = {**SEND, **TAKE, **ADD, **FILES}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,6 @@ def test_a_task_and_a_function_that_fetch_may_do_the_same(both: Template) -> Non
 def test_the_janitor_sends_but_takes_no_url_and_stops_this_service_alone(both: Template) -> None:
     bus = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/default"
     assert rights(both, role_of_function(both, "JanitorFunction")) == {
-        **OUTPUTS,
         **SEND,
         "sqs:GetQueueAttributes": {QUEUE, DEAD},
         "sqs:GetQueueUrl": {QUEUE, DEAD},
@@ -61,7 +58,6 @@ def test_the_janitor_sends_but_takes_no_url_and_stops_this_service_alone(both: T
 
 def test_a_schedule_reads_its_one_object_and_adds(both: Template) -> None:
     assert rights(both, role_of_function(both, "ScheduleFunction")) == {
-        **OUTPUTS,
         **SEND,
         **ADD,
         "s3:GetObject": {f"{BUCKET}/seeds/daily.txt", f"{BUCKET}/seeds/daily.txt.settings.json"},

@@ -125,7 +125,7 @@ class Enforced:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
-            env=clean_environment({"CRAWLER_METRICS": "emf", **env, "CRAWLER_STATE": f"aws://{self.stack}"}),
+            env=clean_environment({"CRAWLER_METRICS": "emf", "CRAWLER_STATE": f"aws://{self.stack}", **env}),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -126,7 +126,10 @@ async def fetch_by_function(stack: Enforced, template: Template) -> int:
 @asynccontextmanager
 async def task_of_the_service(stack: Enforced, template: Template) -> AsyncIterator[None]:
     """A worker in the role of a task. ECS ends it with SIGTERM."""
-    worker = await stack.start("-m", "crawler", "work", env=stack.role(role(template, "task")))
+    (task,) = of_type(template, "AWS::ECS::TaskDefinition").values()
+    given = {entry["Name"]: entry["Value"] for entry in task["ContainerDefinitions"][0]["Environment"]}
+    state = {"CRAWLER_STATE": stack.resolved(given["CRAWLER_STATE"])}
+    worker = await stack.start("-m", "crawler", "work", env={**stack.role(role(template, "task")), **state})
     talking = asyncio.create_task(worker.communicate())
     try:
         yield

@@ -14,27 +14,34 @@ from crawler.state.aws.client import Aws, Refused
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What a state consists of. `lanes` are queue names by priority, high first; equal names share a queue."""
+    """What a state consists of. `lanes` are queue names by priority, high first; equal names share a queue.
+    `functions_only`: nothing but functions fetches there, which have no module of a user's."""
 
     lanes: tuple[str, str, str]
     table: str
     control: str
     dead_letters: str = ""
     bucket: str = ""
+    functions_only: bool = False
 
 
 FORMS = "use aws://STACK or aws:?queue=NAME&table=NAME"
 
-_KEYS = frozenset({"queue", "high", "low", "dlq", "table", "control", "bucket"})
+_KEYS = frozenset({"queue", "high", "low", "dlq", "table", "control", "bucket", "fetchers"})
 
 
 async def names(address: str, aws: Aws) -> Names:
-    """Read an address: `?queue=…&table=…`, or a stack's name. Raises UsageError, StateMissing, StateUnavailable."""
-    if address.startswith("?"):
-        return parse(address[1:])
-    if not address:
+    """Read an address: `?queue=…&table=…`, a stack's name, or both. Raises UsageError, StateMissing, StateUnavailable.
+
+    Where the parts are named nobody is asked for them: CloudFormation answers an account some ten times a second, too
+    seldom for functions that start by the hundred.
+    """
+    stack, named, query = address.partition("?")
+    if named:
+        return parse(query)
+    if not stack:
         raise UsageError(f"aws:// names no stack: {FORMS}")
-    return await _from_stack(address, aws)
+    return await _from_stack(stack, aws)
 
 
 def parse(query: str) -> Names:
@@ -46,9 +53,8 @@ def parse(query: str) -> Names:
     unknown = sorted(given.keys() - _KEYS)
     if unknown or not given.get("queue") or not given.get("table"):
         what = f"{unknown[0]!r} is not known there" if unknown else "queue and table are required"
-        raise UsageError(
-            f"--state aws:?{query}: {what}: aws:?queue=NAME&table=NAME, optional high, low, dlq, control, bucket"
-        )
+        optional = ", ".join(sorted(_KEYS - {"queue", "table"}))
+        raise UsageError(f"--state aws:?{query}: {what}: aws:?queue=NAME&table=NAME, optional {optional}")
     queue, table = given["queue"], given["table"]
     return Names(
         lanes=(given.get("high", queue), queue, given.get("low", queue)),
@@ -56,6 +62,7 @@ def parse(query: str) -> Names:
         control=given.get("control", table),
         dead_letters=given.get("dlq", ""),
         bucket=given.get("bucket", ""),
+        functions_only=given.get("fetchers") == "lambda",
     )
 
 
@@ -77,4 +84,5 @@ async def _from_stack(stack: str, aws: Aws) -> Names:
         control=outputs["ControlTable"],
         dead_letters=outputs.get("DeadLetters", ""),
         bucket=outputs.get("ArchiveBucket", ""),
+        functions_only="FetcherFunction" in outputs and "Service" not in outputs,
     )

@@ -19,7 +19,7 @@ from contextlib import aclosing
 import msgspec
 
 from crawler.config import CrawlSettings
-from crawler.errors import StateMismatch, StateMissing, StateUnavailable
+from crawler.errors import StateMismatch, StateMissing, StateUnavailable, UsageError
 from crawler.model import (
     FINISHED,
     Added,
@@ -104,6 +104,7 @@ class AwsState:
     ) -> None:
         self._aws, self._queues, self._clock = aws, queues, clock
         self.bucket, self.requests = names.bucket, aws.requests
+        self._functions_only = names.functions_only
         held = Held()
         self._fleet = Fleet(aws, names.control, clock)
         self._held, self._delivered = held, Delivered(queues, clock)
@@ -141,7 +142,7 @@ class AwsState:
         write_rows: WriteRows | None = None,
         delivered: bool = False,
     ) -> AwsState:
-        """Open the state at `STACK` or `?queue=…&table=…`. Creates nothing; the queues know no `worker`'s name.
+        """Open the state at `STACK`, `?queue=…&table=…` or both. Creates nothing; the queues know no `worker`'s name.
         `write_rows`: without it the queue's dead letters stay where they are.
         `delivered`: claims receive nothing, and hand out what `deliver` brings.
 
@@ -169,7 +170,7 @@ class AwsState:
     # ---------------------------------------------------------------- crawls
 
     async def create(self, crawl: CrawlRecord) -> CrawlRecord:
-        exact_only(crawl.settings)
+        self._check(crawl.settings)
         return await self._crawls.create(msgspec.structs.replace(crawl, settings=self._with_lease(crawl.settings)))
 
     async def crawls(self) -> list[CrawlRecord]:
@@ -178,7 +179,7 @@ class AwsState:
     async def amend(self, crawl: str, settings: CrawlSettings) -> None:
         """Replace a crawl's settings. A first limit a host reads the whole visited table, as `ledger` does: pages that
         end meanwhile, or until all workers follow, are not in its counts."""
-        exact_only(settings)
+        self._check(settings)
         before = await self._crawls.read(crawl)
         if settings.max_pages_per_host and not before.record.settings.max_pages_per_host:
             # Before the settings: if the process dies here, whoever repeats the call counts again.
@@ -188,6 +189,15 @@ class AwsState:
                     done[entry.gate] += entry.phase is Phase.DONE
             await self._quotas.recount(before.key, done)
         await self._crawls.amend(crawl, self._with_lease(settings))
+
+    def _check(self, settings: CrawlSettings) -> None:
+        """Raise UsageError for a crawl whose pages nobody here would ever fetch."""
+        exact_only(settings)
+        if settings.extract and self._functions_only:
+            raise UsageError(
+                f"--extract {settings.extract}: on this stack functions fetch, which have no module of yours: "
+                "deploy it with -c fetchers=fargate, or crawl without"
+            )
 
     def _with_lease(self, settings: CrawlSettings) -> CrawlSettings:
         """A crawl that wants no lease of its own has the queues'; so readers of its settings know how long it is."""
