@@ -85,7 +85,7 @@ class Contexts:
         self._state, self._store, self._worker, self._parser, self._stopping = state, store, worker, parser, stopping
         self._longest = longest
         self._counters, self.hosts, self._flights = counters, Hosts(state), Flights(state)
-        # A child of their own: a large sitemap keeps no page waiting. There is none until the first sitemap.
+        # A child of their own: a large sitemap keeps no page waiting. There is none until the first of these.
         self._lists = Parser(PARSE_TIMEOUT, MAX_SIZE)
         self._extractors: dict[str, Extractor] = {}
         self._refused: dict[str, tuple[float, str]] = {}
@@ -217,7 +217,7 @@ class Contexts:
             self._flights,
             chains,
             revisits,
-            Sitemaps(self._state, record, fetcher, self._lists, self._flights, pause),
+            Sitemaps(self._state, record, fetcher, self._lists, self._flights, pause, self._parser),
             pause,
             self._counters.answered,
         )

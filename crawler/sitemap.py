@@ -43,7 +43,7 @@ HEAD = 1024
 DEEPEST = 64
 """Elements kept open in an entry; nothing that is looked for lies so deep."""
 
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 _DECLARED = re.compile(rb"""\s*<\?xml[^<>]*?encoding\s*=\s*["']([^"'<>]*)""")
 _LIST = re.compile(rb"<(?:[\w.-]+:)?(?:urlset|sitemapindex)[\s>]")
 _LINE = re.compile(r"[^\r\n]+")
@@ -169,7 +169,7 @@ def is_list(body: bytes) -> bool:
 
 def may_be_sitemap(body: bytes) -> bool:
     """Whether it is worth reading a body as one: it is markup, or packed. Cheap."""
-    return body.startswith(_GZIP) or body[:HEAD].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<")
+    return body.startswith(GZIP) or body[:HEAD].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<")
 
 
 def changed_at(text: str, now: float) -> float | None:
@@ -195,7 +195,7 @@ def changed_at(text: str, now: float) -> float | None:
 def _unpacked(body: bytes) -> bytes:
     """Undo gzip by what the bytes are, whatever the name or the type says."""
     for _ in range(MOST_PACKINGS):
-        if not body.startswith(_GZIP):
+        if not body.startswith(GZIP):
             break
         decoder = Decoder("gzip", MAX_SIZE)
         body = decoder.feed(body) + decoder.finish()
