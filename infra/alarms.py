@@ -20,7 +20,7 @@ from constructs import Construct
 
 from crawler.telemetry.names import Fleet, Watch
 from infra.frontier import LANE_RETENTION, Frontier
-from infra.metrics import CrawlerMetrics, math
+from infra.metrics import CrawlerMetrics, math, total
 
 RUNBOOK = "docs/operating.md"
 
@@ -104,8 +104,7 @@ class Alarms(Construct):
             "DeadLetters",
             "Messages killed a worker each time they were delivered, or were no messages of the crawler",
             # The janitor takes them away at its next look, perhaps before SQS has counted them.
-            math(
-                "FILL(waiting, 0) + FILL(taken, 0)",
+            total(
                 {
                     "waiting": dead.metric_approximate_number_of_messages_visible(statistic="Maximum", period=_FIVE),
                     "taken": dead.metric_number_of_messages_received(statistic="Sum", period=_FIVE),
@@ -122,7 +121,7 @@ class Alarms(Construct):
         self._alarm(
             "OldestMessage",
             f"A URL has waited for {OLDEST.to_days():.0f} days; after {LANE_RETENTION.to_days():.0f} SQS drops it",
-            math(f"MAX([{', '.join(f'FILL({age}, 0)' for age in ages)}])", ages, "seconds", _FIVE),
+            math(f"MAX([{', '.join(ages)}])", ages, "seconds", _FIVE),
             threshold=OLDEST.to_seconds(),
         )
 

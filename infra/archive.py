@@ -15,7 +15,7 @@ TABLES = f"{TABLE}/*"
 
 
 class Archive(Construct):
-    """A closed bucket. `days`: the age at which files expire; 0 = never.
+    """A closed bucket. `days`: the age at which crawls' files and tables expire; 0 = never.
 
     Not versioned: a file is written once under a key of its own, and a worker that repeats an upload after a crash
     writes the same bytes, which versions would only store and bill twice. Nobody in the stack may delete.
@@ -27,8 +27,9 @@ class Archive(Construct):
         rules = [
             s3.LifecycleRule(id="abort-unfinished-uploads", abort_incomplete_multipart_upload_after=Duration.days(3))
         ]
-        if days:
-            rules.append(s3.LifecycleRule(id="expire", expiration=Duration.days(days)))
+        # By prefix: what people put beside, such as the list of a recurring crawl's URLs, is theirs to delete.
+        for name, keys in {"crawls": CRAWLS, "tables": TABLES}.items() if days else ():
+            rules.append(s3.LifecycleRule(id=f"expire-{name}", prefix=keys.rstrip("*"), expiration=Duration.days(days)))
         self.bucket = s3.Bucket(
             self,
             "Bucket",

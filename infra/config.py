@@ -46,13 +46,14 @@ class StackConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     spot: run workers on Fargate Spot, at about a third of the price, stopped with two minutes' notice.
     on_demand_base: that many of the workers are on demand before the first is on Spot.
     backlog_per_worker: messages that must wait for each worker before there is one more.
-    idle_minutes: how long the frontier must be empty before the last worker stops.
+    idle_minutes: how long the frontier must be empty before the last worker stops; at least 5, for SQS reports late.
     function_memory, function_timeout, function_batch: one fetcher function's MiB, seconds, and most URLs a call.
     janitor_minutes: between two looks of the janitor.
     alarm_email: where alarms and the budget write to; empty = nowhere.
     schedule, seeds_key: begin a crawl of the URLs in this object of the archive's bucket at these times
         (`rate(1 day)`, `cron(…)`); both or neither.
-    archive_days: archived files expire at this age; 0 = never.
+    archive_days: archived files expire at this age; 0 = never. Each counts from when it was written: a crawl that takes
+        longer loses its first files before they are merged.
     log_days: how long log lines are kept.
     retain_data: tables and bucket outlive the stack.
     athena: a Glue table over the Parquet files and saved queries.
@@ -70,7 +71,7 @@ class StackConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     spot: bool = True
     on_demand_base: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     backlog_per_worker: Annotated[int, msgspec.Meta(ge=1)] = 5_000
-    idle_minutes: Annotated[int, msgspec.Meta(ge=1, le=60)] = 10
+    idle_minutes: Annotated[int, msgspec.Meta(ge=5, le=60)] = 10
     function_memory: Annotated[int, msgspec.Meta(ge=256, le=10_240)] = 1024
     function_timeout: Annotated[int, msgspec.Meta(ge=30, le=900)] = 60
     function_batch: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100

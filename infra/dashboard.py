@@ -76,9 +76,9 @@ class Dashboard(Construct):
             reading.MOVING,
             {
                 "Frontier (messages)": _lines(
-                    messages(frontier, "Visible", "waiting"),
-                    messages(frontier, "NotVisible", "in flight"),
-                    messages(frontier, "Delayed", "delayed"),
+                    messages(frontier, ["Visible"], "waiting"),
+                    messages(frontier, ["NotVisible"], "in flight"),
+                    messages(frontier, ["Delayed"], "delayed"),
                 ),
                 "Answers a minute": _stack(
                     fleet(Fleet.ANSWERED_2XX, "2xx"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -60,16 +60,28 @@ def math(
     return cloudwatch.MathExpression(expression=expression, using_metrics=metrics, label=label, period=period)
 
 
-def messages(frontier: Frontier, state: str, label: str) -> cloudwatch.MathExpression:
-    """Messages of all lanes in a state (Visible, NotVisible, Delayed). A lane untouched for hours reports nothing,
-    which counts as 0."""
+def total(
+    metrics: Mapping[str, cloudwatch.IMetric], label: str, period: Duration = MINUTE
+) -> cloudwatch.MathExpression:
+    """Their sum; one that reports nothing counts as 0, and where all report nothing there is no sum.
+
+    SUM and not FILL: SQS reports a minute or two late, and what is filled is the newest minute first. An alarm over
+    that would always see the filling.
+    """
+    return math(f"SUM([{', '.join(metrics)}])", metrics, label, period)
+
+
+def messages(frontier: Frontier, states: Sequence[str], label: str) -> cloudwatch.MathExpression:
+    """Messages of all lanes in these states (Visible, NotVisible, Delayed). SQS reports some of them only while there
+    are any, and nothing of a lane untouched for hours."""
     metrics: dict[str, cloudwatch.IMetric] = {
         f"{lane}{state}".lower(): queue.metric(
             f"ApproximateNumberOfMessages{state}", statistic="Maximum", period=MINUTE
         )
         for lane, queue in frontier.lanes.items()
+        for state in states
     }
-    return math(" + ".join(f"FILL({name}, 0)" for name in metrics), metrics, label)
+    return total(metrics, label)
 
 
 def table_sums(visited: Visited, metric: str) -> list[cloudwatch.IMetric]:

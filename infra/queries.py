@@ -38,33 +38,33 @@ QUERIES: Mapping[str, str] = {
             by bin(1m) as time
         | sort time desc
     """,
-    "Workers: starts, stops and why": """
+    "Workers/starts, stops and why": """
         filter event in ["started", "stopped"]
         | fields @timestamp, worker, event, why, pages, seconds, version, backend
         | sort @timestamp desc
         | limit 500
     """,
-    "Workers: memory and pages": """
+    "Workers/memory and pages": """
         filter event = "minute"
         | stats earliest(Memory) as first_mib, latest(Memory) as last_mib, max(Memory) as most_mib, sum(Pages) as pages,
             count(*) as minutes by worker
         | sort most_mib desc
     """,
     # A function is frozen between two calls, and ended without being told.
-    "Workers: without a goodbye": """
+    "Workers/without a goodbye": """
         filter event in ["started", "minute", "stopped"] and worker not like /^function-/
         | stats latest(event) as last_event, max(@timestamp) as last_seen, sum(Pages) as pages, max(Memory) as most_mib
             by worker
         | filter last_event != "stopped"
         | sort last_seen desc
     """,
-    "AWS: requests, refusals and dollars a page": """
+    "AWS/requests, refusals and dollars a page": """
         filter event = "minute"
         | stats sum(AwsRequests) / sum(Pages) as requests_a_page, sum(Throttles) as refused,
             1000000 * sum(Dollars) / sum(Pages) as dollars_a_million, sum(Pages) as pages by bin(5m) as time
         | sort time desc
     """,
-    "AWS: who is refused": """
+    "AWS/who is refused": """
         filter event = "minute" and Throttles > 0
         | fields @timestamp, worker, Throttles, AwsRequests, Pages
         | sort Throttles desc
@@ -83,7 +83,7 @@ QUERIES: Mapping[str, str] = {
         | limit 200
     """,
 }
-"""By what they are called."""
+"""By what they are called: `/` makes folders, and CloudWatch takes neither `:` nor `*`."""
 
 
 class Queries(Construct):

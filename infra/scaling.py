@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Aws
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -12,8 +12,11 @@ from constructs import Construct
 from infra.config import StackConfig
 from infra.fargate import Fargate
 from infra.frontier import Frontier
+from infra.metrics import messages
 
-_MINUTE = Duration.minutes(1)
+NEWEST = 3
+"""Minutes of which one with messages is enough to start workers. The frontier must be empty for longer before they are
+stopped, or both would be done at once."""
 
 
 class Scaling(Construct):
@@ -55,10 +58,12 @@ class Scaling(Construct):
             self,
             "Backlog",
             alarm_description="Scaling: URLs wait on the frontier; sets the number of workers",
-            metric=_total(frontier, ["Visible"]),
+            metric=messages(frontier, ["Visible"], "messages"),
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             threshold=steps[0][1],
-            evaluation_periods=1,
+            # Of the newest minutes only some lanes may be reported yet. The step is taken by the largest value.
+            datapoints_to_alarm=1,
+            evaluation_periods=NEWEST,
         ).add_alarm_action(actions.ApplicationScalingAction(grow))
 
         stop = self._step("Stop")
@@ -67,7 +72,7 @@ class Scaling(Construct):
             self,
             "Idle",
             alarm_description="Scaling: nothing waits, is delayed or is worked on; stops the workers",
-            metric=_total(frontier, ["Visible", "NotVisible", "Delayed"]),
+            metric=messages(frontier, ["Visible", "NotVisible", "Delayed"], "messages"),
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
             threshold=0,
             evaluation_periods=config.idle_minutes,
@@ -89,20 +94,3 @@ def backlog_steps(max_workers: int, backlog_per_worker: int) -> list[tuple[int, 
     while counts[-1] < max_workers:
         counts.append(min(counts[-1] * 2, max_workers))
     return [(count, 1 if count == 1 else count * backlog_per_worker) for count in counts]
-
-
-def _total(frontier: Frontier, states: list[str]) -> cloudwatch.MathExpression:
-    """Messages of all lanes in these states. A lane untouched for six hours reports nothing, which counts as 0."""
-    metrics: dict[str, cloudwatch.IMetric] = {
-        f"{lane}{state}".lower(): queue.metric(
-            f"ApproximateNumberOfMessages{state}", statistic="Maximum", period=_MINUTE
-        )
-        for lane, queue in frontier.lanes.items()
-        for state in states
-    }
-    return cloudwatch.MathExpression(
-        expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
-        using_metrics=metrics,
-        label="messages",
-        period=_MINUTE,
-    )

@@ -16,6 +16,12 @@ from typing import Any
 
 from tests.emulator import Template, of_type
 
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "GreaterThanThreshold": operator.gt,
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "LessThanOrEqualToThreshold": operator.le,
+}
+
 Key = tuple[str, str, frozenset[tuple[str, str]]]
 """Namespace, name and dimensions, which together are one metric."""
 
@@ -87,7 +93,7 @@ class Alarm:
         self.description: str = properties["AlarmDescription"]
         self._stack = stack
         self._threshold: float = properties["Threshold"]
-        assert properties["ComparisonOperator"] == "GreaterThanThreshold"
+        self._breaches = _COMPARISONS[properties["ComparisonOperator"]]
         self._periods: int = properties["EvaluationPeriods"]
         self._needed: int = properties.get("DatapointsToAlarm", self._periods)
         self._missing: str = properties.get("TreatMissingData", "missing")
@@ -114,8 +120,8 @@ class Alarm:
         # CloudWatch looks somewhat further back than the alarm asks for, and does not say how far.
         begins = [now - (back + 1) * self.period for back in reversed(range(self._periods + 2))]
         values = [self._value(metrics, begin) for begin in begins]
-        above = [None if value is None else value > self._threshold for value in values]
-        return evaluate(above, self._periods, self._needed, self._missing, before)
+        breaching = [None if value is None else self._breaches(value, self._threshold) for value in values]
+        return evaluate(breaching, self._periods, self._needed, self._missing, before)
 
     def history(self, metrics: Metrics, begin: float, end: float) -> list[State]:
         """The state at the end of each period from `begin` to `end`."""
@@ -155,14 +161,14 @@ def resolved(value: Any, stack: str) -> str:
     return stack if name == "AWS::StackName" else str(name)
 
 
-def evaluate(above: Sequence[bool | None], periods: int, needed: int, missing: str, before: State) -> State:
-    """The state, by whether each datapoint of the evaluation range, oldest first, is above the threshold.
+def evaluate(breaches: Sequence[bool | None], periods: int, needed: int, missing: str, before: State) -> State:
+    """The state, by whether each datapoint of the evaluation range, oldest first, is beyond the threshold.
 
     `needed` of `periods` datapoints make an alarm. Real datapoints count before missing ones, also older ones from
     further back in the range; only what they leave open is filled as `missing` says.
     """
-    real = [value for value in above if value is not None]
-    recent = list(above[-periods:])
+    real = [value for value in breaches if value is not None]
+    recent = list(breaches[-periods:])
     if None in recent:
         recent = list(real[-periods:]) if len(real) >= periods else list(real)
     breaching, lacking = recent.count(True), periods - len(recent)
@@ -212,9 +218,9 @@ def compute(expression: str, names: Mapping[str, Value]) -> Value:
                 if (holds := value(condition)) is None:
                     return None
                 return value(then) if holds else value(otherwise)
-            case ast.Call(func=ast.Name(id="MAX"), args=[ast.List(elts=elements)]):
-                found = [value(element) for element in elements]
-                return max(number for number in found if number is not None)
+            case ast.Call(func=ast.Name(id="MAX" | "SUM" as name), args=[ast.List(elts=elements)]):
+                found = [number for element in elements if (number := value(element)) is not None]
+                return (max(found) if name == "MAX" else sum(found)) if found else None
             case _:
                 raise AssertionError(f"not known of metric math: {ast.unparse(node)}")
 

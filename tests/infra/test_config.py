@@ -43,6 +43,7 @@ def test_the_command_line_gives_strings_and_cdk_json_gives_types() -> None:
         ({"functionBatch": 0}, "-c functionBatch=0: "),
         ({"janitorMinutes": 0}, "-c janitorMinutes=0: "),
         ({"idleMinutes": 61}, "-c idleMinutes=61: "),
+        ({"idleMinutes": 4}, "-c idleMinutes=4: expected `int` >= 5"),
         ({"backlogPerWorker": 0}, "-c backlogPerWorker=0: "),
         ({"onDemandBase": -1}, "-c onDemandBase=-1: "),
         ({"alarmEmail": "somebody"}, "-c alarmEmail=somebody: "),

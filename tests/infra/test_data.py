@@ -136,15 +136,19 @@ def test_unfinished_uploads_go_within_a_week(template: Template) -> None:
     assert rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] <= 7
 
 
-def test_files_expire_at_the_age_that_was_chosen_and_by_default_never(
+def test_crawls_and_tables_expire_at_the_age_that_was_chosen_and_by_default_never(
     template: Template, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    def ages(template: Template) -> list[int]:
+    def ages(template: Template) -> dict[str, int]:
         rules = resource(template, "ArchiveBucket")["Properties"]["LifecycleConfiguration"]["Rules"]
-        return [rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule and "Prefix" not in rule]
+        return {rule.get("Prefix", ""): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
 
-    assert ages(template) == []
-    assert ages(full(tmp_path_factory, "both")) == [FULL["archiveDays"]]
+    assert ages(template) == {}
+    days = ages(full(tmp_path_factory, "both"))
+    assert days.pop("athena-results/") < FULL["archiveDays"]
+    assert days == {"crawls/": FULL["archiveDays"], "tables/pages/": FULL["archiveDays"]}
+    # The list of a recurring crawl is read again and again, and written once.
+    assert not any(FULL["seedsKey"].startswith(prefix) for prefix in days)
 
 
 def test_nothing_but_the_data_outlives_the_stack(tmp_path_factory: pytest.TempPathFactory) -> None:

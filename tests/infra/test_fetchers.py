@@ -1,4 +1,4 @@
-"""The worker's task on Fargate, its network and its scaling as the template has them."""
+"""The worker's task on Fargate and its network as the template has them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from infra.config import StackConfig
 from infra.fargate import strategy
-from infra.scaling import backlog_steps
-from tests.emulator import Template, of_type, output_id
+from tests.emulator import Template, of_type
 from tests.infra.stacks import own_address, state_of
 
 
@@ -150,76 +149,3 @@ def test_page_bytes_pass_no_nat_gateway_and_storage_traffic_stays_inside(templat
     assert names == [".dynamodb", ".s3"]
     tables = of_type(template, "AWS::EC2::RouteTable")
     assert all(len(endpoint["RouteTableIds"]) == len(tables) for endpoint in endpoints)
-
-
-def test_the_fleet_begins_at_zero_and_stays_within_the_limit(template: Template) -> None:
-    assert service(template)["DesiredCount"] == 0
-    (target,) = of_type(template, "AWS::ApplicationAutoScaling::ScalableTarget").values()
-    assert (target["MinCapacity"], target["MaxCapacity"]) == (0, 8)
-    assert target["ScalableDimension"] == "ecs:service:DesiredCount"
-
-
-def test_the_backlog_sets_the_workers_and_only_a_frontier_empty_throughout_stops_them(template: Template) -> None:
-    grow, stop = scaling_alarms(template)
-    assert stop["EvaluationPeriods"] == 10
-    lanes = {output_id(template, lane) for lane in ("FrontierHigh", "FrontierNormal", "FrontierLow")}
-    assert watched(grow) == {(lane, "ApproximateNumberOfMessagesVisible") for lane in lanes}
-    assert watched(stop) == {
-        (lane, f"ApproximateNumberOfMessages{state}")
-        for lane in lanes
-        for state in ("Visible", "NotVisible", "Delayed")
-    }
-    assert steps(template, grow) == [(1, 1, 10_000), (2, 10_000, 20_000), (4, 20_000, 40_000), (8, 40_000, None)]
-    assert steps(template, stop) == [(0, None, 0)]
-
-
-def scaling_alarms(template: Template) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The alarm that starts workers, and the one that stops them."""
-    policies = of_type(template, "AWS::ApplicationAutoScaling::ScalingPolicy")
-    grow, stop = (
-        alarm
-        for alarm in of_type(template, "AWS::CloudWatch::Alarm").values()
-        if alarm["AlarmActions"][0]["Ref"] in policies
-    )
-    assert (grow["Threshold"], stop["Threshold"]) == (1, 0)
-    return grow, stop
-
-
-def watched(alarm: dict[str, Any]) -> set[tuple[str, str]]:
-    """(logical id of the queue, metric) of everything that an alarm adds up."""
-    (expression,) = [entry["Expression"] for entry in alarm["Metrics"] if "Expression" in entry]
-    stats = {entry["Id"]: entry["MetricStat"]["Metric"] for entry in alarm["Metrics"] if "MetricStat" in entry}
-    assert expression == " + ".join(f"FILL({name}, 0)" for name in stats)
-    return {(metric["Dimensions"][0]["Value"]["Fn::GetAtt"][0], metric["MetricName"]) for metric in stats.values()}
-
-
-def steps(template: Template, alarm: dict[str, Any]) -> list[tuple[int, int | None, int | None]]:
-    """(workers, from this many messages, to below that many) of the policy that an alarm drives."""
-    (action,) = alarm["AlarmActions"]
-    policy = template["Resources"][action["Ref"]]["Properties"]["StepScalingPolicyConfiguration"]
-    assert policy["AdjustmentType"] == "ExactCapacity"
-
-    def absolute(step: dict[str, int], bound: str) -> int | None:
-        return step[bound] + alarm["Threshold"] if bound in step else None
-
-    return [
-        (
-            step["ScalingAdjustment"],
-            absolute(step, "MetricIntervalLowerBound"),
-            absolute(step, "MetricIntervalUpperBound"),
-        )
-        for step in policy["StepAdjustments"]
-    ]
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 8, 1000])
-def test_steps_rise_to_the_limit_and_fit_into_one_policy(most: int) -> None:
-    found = backlog_steps(most, 5_000)
-    assert found[0] == (1, 1)
-    assert found[-1][0] == most
-    assert found == sorted(set(found))
-    assert len(found) <= 20
-
-
-def test_the_backlog_that_takes_another_worker_can_be_chosen() -> None:
-    assert backlog_steps(4, 300) == [(1, 1), (2, 600), (4, 1200)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.queries import QUERIES
 from tests.emulator import Template, assembly, of_type
 from tests.infra.stacks import FULL, KINDS, full
 
@@ -72,6 +73,13 @@ def test_no_resource_has_a_name_that_a_second_stack_would_want(everything: Templ
         assert all(OWN.match(json.dumps(each)) for each in chosen), (kind, chosen)
     (database,) = of_type(everything, "AWS::Glue::Database").values()
     assert database["DatabaseInput"]["Name"] == "crawler"
+
+
+def test_saved_queries_have_names_that_cloudwatch_takes() -> None:
+    """No colon and no asterisk, and a slash only between folders; a name is joined to the stack's when it is deployed,
+    so that no lint sees it. One refused query would roll the whole stack back."""
+    for title in QUERIES:
+        assert re.fullmatch(r"([^:*/]+/)*[^:*/]+", title), title
 
 
 def test_no_template_asks_for_anything_or_is_too_long_for_cloudformation(any_template: Template) -> None:

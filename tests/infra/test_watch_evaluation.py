@@ -64,6 +64,9 @@ def assert_states(points: str, needed: int, states: tuple[State | str, ...]) -> 
         ("IF(a >= b, 1, 0)", 0),
         ("IF(none > 0, 1, 0)", None),
         ("MAX([a, FILL(none, 9), b])", 9),
+        ("MAX([a, none, b])", 3),
+        ("SUM([a, none, b])", 4),
+        ("SUM([none, none])", None),
     ],
 )
 def test_metric_math(expression: str, value: float | None) -> None:
