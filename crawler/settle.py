@@ -6,7 +6,7 @@ A page whose origin's sitemaps are read is settled when they have been; what the
 
 Nothing is acknowledged before it is durable. If the process dies between any two of these steps the leases expire,
 the pages are fetched again, their links are found again (AGAIN for those this parent had added), and the merge keeps
-one row a URL.
+one row a URL. A skipped link that is not found again gets its row when all has ended (see `archive/rowless.py`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ FLUSH_SIZE = 64 * 1024 * 1024
 """Unflushed bytes at which a segment is flushed before its time, where a flush costs money."""
 
 
+DELIVERIES = 2
+"""A page that was handed out more often is not left waiting for a flush: where workers die sooner than they flush, none
+of their pages would ever end."""
+
+
 class Listed(msgspec.Struct, gc=False):
     """URLs that sitemaps list, to be added as links of a page at depth 0. `durable`: flush the rows of those skipped.
     `added` is when that is done."""
@@ -78,13 +83,16 @@ class Ledgers:
         self.skipped = False
         """Whether rows of listed URLs that were skipped are not durable yet."""
         self.flushed_at = time.monotonic()
+        self.urgent = False
+        """Whether a page waits that must not."""
 
     def flush_due(self, idle: bool) -> bool:
-        """Whether to flush now: at once where that is free or nothing else is going on, else by time and size."""
+        """Whether to flush now: at once where that is free, nothing else is going on or a page must not wait, else by
+        time and size."""
         if not self.unsettled:
             return False
         waited = time.monotonic() - self.flushed_at
-        return idle or waited >= self.archive.flush_every or self.archive.size >= FLUSH_SIZE
+        return idle or self.urgent or waited >= self.archive.flush_every or self.archive.size >= FLUSH_SIZE
 
 
 class Settler:
@@ -208,6 +216,7 @@ class Settler:
                 ledgers.reading[visit.lease.token] = visit.lease, verdict
             else:
                 ledgers.unsettled.append((visit.lease, verdict))
+                ledgers.urgent = ledgers.urgent or visit.lease.receives > DELIVERIES
 
     async def _sitemaps(self, item: Listed | Read) -> None:
         """What comes from the sitemaps of a page that was handed over before."""
@@ -268,7 +277,7 @@ class Settler:
 
     async def _flush(self, ledgers: Ledgers) -> None:
         await patiently(ledgers.archive.flush)
-        ledgers.flushed_at, ledgers.skipped = time.monotonic(), False
+        ledgers.flushed_at, ledgers.skipped, ledgers.urgent = time.monotonic(), False, False
         endings, ledgers.unsettled = ledgers.unsettled, []
         await self._settle(endings)
 

@@ -132,11 +132,11 @@ async def sweep(address: str, store: str | None, crawl: str | None, *, as_json: 
 
 async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:
     """Merge the rows into one Parquet file; says where it lies."""
-    from crawler.archive.merge import merge as merge_rows
+    from crawler.archive.rowless import merge_whole
 
     async with opened(address) as state:
         record = await named(state, crawl)
-        result = await merge_rows(open_store(store_address(store, record, state)), record)
+        result = await merge_whole(state, open_store(store_address(store, record, state)), record)
     if as_json:
         values = {"crawl": record.id, "rows": result.rows, "path": result.path, "unchanged": result.unchanged}
         return json_line(values)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from crawler.archive.merge import merge
+from crawler.archive.rowless import merge_whole
 from crawler.archive.stores import open_store
 from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import on_stop_signals, worker_name
@@ -91,7 +91,7 @@ async def crawl(order: CrawlOrder, progress: Progress) -> Outcome:
         progress.end(await status_of(state, record))
         if stopped:
             return Outcome(record, True, address)
-        merged = await merge(store, record)
+        merged = await merge_whole(state, store, record)
         return Outcome(record, False, address, merged.path, merged.unchanged)
     finally:
         await state.close()

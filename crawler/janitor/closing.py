@@ -6,8 +6,9 @@ The summary in the store is the memory of it. Killed before it is written, the n
 event and mark, it emits the event again: listeners get each completion at least once, under the same crawl and
 `completed_at`. A crawl that is complete for a second time, after `crawler dead retry`, has another `completed_at`.
 
-A merge that does not fit into this process is given up and told so, with the command that merges elsewhere: when the
-disk is full or its time is over at once, when it killed the process (memory) after the second time.
+A merge that does not fit into this process is given up and told so, with the command that merges elsewhere: at once
+when the disk is full or a whole look is too short for it, otherwise after some that did not end: they killed the
+process (memory), or had what other crawls had left of a look.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import suppress
 import msgspec
 
 from crawler.archive.folder import crawl_folder, parquet_name, summary_name
-from crawler.archive.merge import merge
+from crawler.archive.rowless import merge_whole
 from crawler.archive.stores import Store, open_store, reaches
 from crawler.archive.summary import (
     FAULTS,
@@ -34,7 +35,7 @@ from crawler.archive.summary import (
     totals,
     write_summary,
 )
-from crawler.errors import StateUnavailable, StoreUnavailable
+from crawler.errors import CrawlerError, StateUnavailable, StoreUnavailable
 from crawler.model import Counts, CrawlRecord
 from crawler.state.open import spoken, stack_of
 from crawler.state.port import CrawlState
@@ -44,14 +45,17 @@ log = logging.getLogger(__name__)
 Announce = Callable[[str], Awaitable[None]]
 """Emits the event `CrawlCompleted` with a manifest, given as JSON. Errors: CrawlerError."""
 
-TRIES = 2
-"""Merges that began and were never heard of again, until no more begins."""
+TRIES = 3
+"""Merges that began and did not end, until no more begins."""
 
 REMEMBERED = 14 * 24 * 3600.0
 """Seconds for which it is known how often that was."""
 
 SPARE = 30.0
 """Seconds that a merge leaves for what follows it."""
+
+PLENTY = 600.0
+"""Seconds; a merge that had so many and did not end has no more of them at a later look."""
 
 
 class PageCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +97,8 @@ class Closing:
         return stack_of(self._address) or self._address
 
     async def close(self, record: CrawlRecord, seconds: float) -> bool:
-        """Do what is left to do for a complete crawl, the merge within `seconds`; False: another process is at it.
+        """Do what is left to do for a complete crawl, the merge within `seconds`. False: another process is at it, the
+        crawl has gone on and is not complete any more, or its merge is left to a look with more time.
 
         Errors: CrawlerError; the next look goes on.
         """
@@ -115,33 +120,53 @@ class Closing:
         return True
 
     async def _summed_up(self, store: Store, record: CrawlRecord, seconds: float, elsewhere: str) -> Summary | None:
-        """Merge and sum up; None when another process does so now."""
+        """Merge and sum up, unless it is not to be done now."""
         name = f"janitor merge {record.id} {record.completed_at}"
         if not await self._state.remember(f"{name} lock", b"", seconds, if_absent=True):
             return None
         try:
             counts = await self._state.counts(record.id)
+            if not any(
+                (now.id, now.completed_at) == (record.id, record.completed_at) for now in await self._state.crawls()
+            ):
+                log.info("crawl %s goes on: it is closed when it is complete again", record.id)
+                return None  # these may not be the counts of its end
             (kept,) = await self._state.recall([name])
             tried = int(kept or 0)
             if elsewhere or tried >= TRIES:
-                note = elsewhere or f"the janitor did not survive {tried} merges of it: it is too large for its memory"
+                note = elsewhere or f"{tried} merges of it did not end here: it is too large for the janitor"
                 return await self._without_rows(store, record, counts, note)
             await self._state.remember(name, b"%d" % (tried + 1), REMEMBERED)
             try:
                 async with asyncio.timeout(seconds - SPARE):
-                    return await _with_rows(store, record, counts)
+                    summary = await self._with_rows(store, record, counts)
             except TimeoutError:
+                if seconds < PLENTY:
+                    log.info("crawl %s: its merge did not end within %.0f s; a later look has more", record.id, seconds)
+                    return None
                 return await self._without_rows(store, record, counts, "merging it takes longer than a look may last")
-            except (OSError, MemoryError, StoreUnavailable) as error:
-                if not _too_large(error):
-                    # It is known how this one ended: it does not count.
-                    await self._state.remember(name, b"%d" % tried, REMEMBERED)
-                    raise
-                return await self._without_rows(store, record, counts, "there is no room here to merge it")
+            except (OSError, MemoryError, CrawlerError) as error:
+                if _too_large(error):
+                    return await self._without_rows(store, record, counts, "there is no room here to merge it")
+                await self._state.remember(name, b"%d" % tried, REMEMBERED)  # it is known how this one ended
+                raise
+            await self._state.remember(name, b"%d" % tried, REMEMBERED)
+            return summary
         finally:
             # Whoever is killed holds it until its time would have been over anyway.
             with suppress(StateUnavailable):
                 await self._state.remember(f"{name} lock", b"", 0.0)
+
+    async def _with_rows(self, store: Store, record: CrawlRecord, counts: Counts) -> Summary:
+        merged = await merge_whole(self._state, store, record)
+        summary = _summary(store, record, counts)
+        summary.files = await files_of(store, record)
+        async with store.existing(parquet_name(record)) as path:
+            assert path is not None
+            summary.files.parquet, summary.files.parquet_bytes = parquet_name(record), path.stat().st_size
+            summary.totals = await asyncio.to_thread(totals, path)
+        summary.faults = (*doubts(summary.totals, counts), *merged.faults[:FAULTS])
+        return summary
 
     async def _without_rows(self, store: Store, record: CrawlRecord, counts: Counts, why: str) -> Summary:
         note = f"not merged: {why}; run crawler merge --state {spoken(self._address)} --crawl {record.id}"
@@ -166,18 +191,6 @@ class Closing:
             counts=PageCounts(**counts),
             note=summary.note,
         )
-
-
-async def _with_rows(store: Store, record: CrawlRecord, counts: Counts) -> Summary:
-    merged = await merge(store, record)
-    summary = _summary(store, record, counts)
-    summary.files = await files_of(store, record)
-    async with store.existing(parquet_name(record)) as path:
-        assert path is not None
-        summary.files.parquet, summary.files.parquet_bytes = parquet_name(record), path.stat().st_size
-        summary.totals = await asyncio.to_thread(totals, path)
-    summary.faults = (*doubts(summary.totals, counts), *merged.faults[:FAULTS])
-    return summary
 
 
 def _summary(store: Store, record: CrawlRecord, counts: Counts) -> Summary:

@@ -10,6 +10,7 @@ the others from being looked at. Looks may overlap, and may be killed at any poi
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -41,6 +42,9 @@ TOO_LARGE = (
 
 ENOUGH = 2 * SPARE
 """Seconds that must be left for a crawl to be closed in this look."""
+
+DRAINING = 1 / 3
+"""Of a look's time, at most, for what the queue gave up."""
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -86,9 +90,9 @@ class Janitor:
         was = await memory.recall(self._state)
         records = await self._state.crawls()
         found = Found()
-        new = Memory(at=now, closed={name: at for name, at in was.closed.items() if now - at < LATELY})
+        new = was.after(now, LATELY)
         with self._guarded(found, "dead letters"):
-            found.dead = await self._state.drain_dead_letters()
+            await self._drain(found, until)
         running = [record for record in records if record.completed_at is None]
         standings = await self._stand(running, was, new, found, until)
         with self._guarded(found, "workers"):
@@ -100,6 +104,14 @@ class Janitor:
             records = await self._state.crawls()
         await self._close(records, new, found, until)
         return found
+
+    async def _drain(self, found: Found, until: float) -> None:
+        """End what the queue gave up, for part of the time: thousands take longer than a look, and crawls wait."""
+        try:
+            async with asyncio.timeout(max(0.0, until - self._clock()) * DRAINING):
+                found.dead = await self._state.drain_dead_letters()
+        except TimeoutError:
+            log.info("dead letters are left for a later look")
 
     async def _stand(
         self, records: Sequence[CrawlRecord], was: Memory, new: Memory, found: Found, until: float
@@ -148,7 +160,7 @@ class Janitor:
         complete = [(record.completed_at or 0.0, record) for record in records]
         for at, record in sorted(complete, key=lambda each: -each[0]):
             name, left = record.id, until - self._clock()
-            if now - at >= LATELY or new.closed.get(name) == at:
+            if now - at >= LATELY or at <= new.closed_until or new.closed.get(name) == at:
                 continue
             if left < ENOUGH:
                 log.info("crawl %s is closed at a later look", name)

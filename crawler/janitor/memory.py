@@ -19,6 +19,10 @@ KEPT = 30 * 24 * 3600.0
 """Seconds."""
 
 
+MOST = 1_000
+"""Closed crawls that are remembered: a fact is small, and a schedule may begin one every minute."""
+
+
 class Hosts(StrEnum):
     """The hosts of a crawl that stands still, those that have pages left."""
 
@@ -51,13 +55,21 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Memory(msgspec.Struct, kw_only=True):
     """`at` is when the look was (Unix seconds; 0: there was none). `seen` are the crawls that were not complete;
-    `closed` those that were, summed up and announced, with the time of that completion. `idle`: nothing was to be
-    fetched."""
+    `closed` the latest that were, summed up and announced, with the time of that completion; those that were complete
+    by `closed_until` are left as they are. `idle`: nothing was to be fetched."""
 
     at: float = 0.0
     seen: dict[str, Sight] = {}
     closed: dict[str, float] = {}
+    closed_until: float = 0.0
     idle: bool = False
+
+    def after(self, now: float, lately: float) -> Memory:
+        """What a look begins with: the crawls that were closed within the last `lately` seconds, if not too many."""
+        closed = sorted((at, name) for name, at in self.closed.items() if now - at < lately)
+        forgotten, kept = closed[:-MOST], closed[-MOST:]
+        until = max([self.closed_until, *(at for at, _ in forgotten)])
+        return Memory(at=now, closed={name: at for at, name in kept}, closed_until=until)
 
 
 async def recall(state: CrawlState) -> Memory:

@@ -96,6 +96,32 @@ async def test_a_page_that_has_ended_is_dropped_unfetched_when_its_message_comes
     assert place.depth() == (0, 0, 0)
 
 
+async def test_a_page_that_came_often_is_settled_while_others_are_still_fetched(
+    place: Place, seed: Seed, fetcher: Fetcher
+) -> None:
+    slow = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        while head := await peer.request():
+            if b" /slow " in head:
+                await slow.wait()
+            await peer.send(reply(b"a page", HTML))
+
+    async with serve(script) as server:
+        state = await seed(server.url("/quick"), server.url("/slow"))
+        for _ in range(2):
+            failed(place, event(place))  # the process died with them
+        calling = asyncio.create_task(call(fetcher, event(place)))
+        async with asyncio.timeout(10):
+            while (await state.counts("c")).done < 1:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.1)
+        assert not calling.done()
+        slow.set()
+        assert await calling == []
+    assert place.depth()[1] == 2  # Lambda deletes them
+    assert (await state.counts("c")).done == 2
+
+
 async def test_what_is_no_message_of_ours_is_dropped_and_plain_seeds_are_fetched(
     place: Place, seed: Seed, fetcher: Fetcher, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from crawler.archive.folder import parquet_name, summary_name, summary_text_name
-from crawler.archive.merge import merge
+from crawler.archive.rowless import merge_whole
 from crawler.archive.stores import reaches
 from crawler.archive.summary import Summary, moment, read_summary
-from crawler.errors import CrawlerError, StoreUnavailable
-from crawler.janitor import closing, memory
+from crawler.errors import CrawlerError
+from crawler.janitor import closing, look, memory
 from crawler.model import CrawlRecord, dead
 from crawler.state.sqlite import SqliteState
 from tests.contract.words import page, pages
@@ -135,114 +135,63 @@ async def test_an_event_that_fails_is_repeated_and_nothing_is_merged_again(
     assert (found.completed, found.closed, found.faults) == (["c1"], [], ["crawl c1: no bus"])
     assert (await summary_of(fleet, record)).announced_at is None
     janitor.announce = announce  # type: ignore[method-assign]
-    monkeypatch.setattr(closing, "merge", None)
+    monkeypatch.setattr(closing, "merge_whole", None)
     assert (await janitor.look()).closed == ["c1"]
     assert len(janitor.events) == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "why"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), "there is no room here to merge it"),
-        (MemoryError(), "there is no room here to merge it"),
-        (TimeoutError(), "merging it takes longer than a look may last"),
-    ],
-)
-async def test_a_crawl_too_large_to_merge_here_is_announced_with_the_command_that_merges_it(
-    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
-) -> None:
-    record = await completed(fleet, janitor)
-
-    async def failing(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(closing, "merge", failing)
-    assert (await janitor.look()).closed == ["c1"]
-    (event,) = janitor.events
-    assert event["parquet"] is None
-    assert event["note"] == f"not merged: {why}; run crawler merge --state aws://Stack --crawl c1"
-    summary = await summary_of(fleet, record)
-    assert (summary.note, summary.totals, summary.files.warc) == (event["note"], None, 1)
-    await janitor.look()
-    assert len(janitor.events) == 1
-
-
-async def test_a_full_disk_behind_the_store_is_no_room_either(
-    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await completed(fleet, janitor)
-
-    async def failing(*_: object) -> None:
-        raise StoreUnavailable("did not do it") from OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(closing, "merge", failing)
-    assert (await janitor.look()).closed == ["c1"]
-    assert janitor.events[0]["parquet"] is None
-
-
-async def test_a_store_that_is_away_is_waited_for(
-    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await completed(fleet, janitor)
-    away = True
-
-    async def sometimes(*given: Any) -> Any:
-        if away:
-            raise StoreUnavailable("the store is away")
-        return await merge(*given)
-
-    monkeypatch.setattr(closing, "merge", sometimes)
-    for _ in range(4):
-        assert (await janitor.look()).faults == ["crawl c1: the store is away"]
-    away = False
-    assert (await janitor.look()).closed == ["c1"]
-    assert janitor.events[0]["parquet"]
-
-
-async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_second_time(
+async def test_a_crawl_that_goes_on_just_as_it_is_closed_is_told_of_when_it_is_complete_again(
     fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = await completed(fleet, janitor)
-    tried = []
-
-    class Killed(BaseException):
-        pass
-
-    async def failing(*_: object) -> None:
-        tried.append(janitor.clock.now)
-        raise Killed
-
-    remember = SqliteState.remember
-
-    async def kept(state: SqliteState, name: str, value: bytes, seconds: float, **more: Any) -> bool:
-        if tried and seconds == 0 and tried[-1] == janitor.clock.now:
-            raise Killed  # who is dead gives nothing back
-        return await remember(state, name, value, seconds, **more)
-
-    monkeypatch.setattr(closing, "merge", failing)
-    monkeypatch.setattr(SqliteState, "remember", kept)
-    with pytest.raises(Killed):
-        await janitor.look()
-    assert (await janitor.look()).closed == []  # its time is not over yet, as far as anybody knows
-    with pytest.raises(Killed):
-        await janitor.look(15)
-    assert (await janitor.look(16)).closed == ["c1"]
-    assert len(tried) == 2
-    assert "did not survive 2 merges" in (await summary_of(fleet, record)).note
-
-
-async def test_of_two_looks_at_once_one_merges(fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    await completed(fleet, janitor)
-    other = Watched(janitor.state, janitor.clock)
+    more = pages(2, "b.example")
 
     async def meanwhile(*given: Any) -> Any:
-        found = await other.look(0)
-        assert (found.completed, found.closed, found.faults) == ([], [], [])
-        return await merge(*given)
+        while more:
+            await fleet.state.add("c1", [more.pop()])
+        return await read_summary(*given)
 
-    monkeypatch.setattr(closing, "merge", meanwhile)
-    assert (await janitor.look()).closed == ["c1"]
-    assert (len(janitor.events), other.events) == (1, [])
+    monkeypatch.setattr(closing, "read_summary", meanwhile)
+    found = await janitor.look()
+    assert (found.completed, found.closed, janitor.events) == (["c1"], [], [])
+    await fleet.finish(record)
+    for _ in range(2):
+        await janitor.look()
+    (event,) = janitor.events
+    assert (event["counts"]["discovered"], event["counts"]["done"]) == (5, 5)
+
+
+async def test_dead_letters_without_end_keep_no_crawl_from_being_closed(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await completed(fleet, janitor)
+
+    async def endless(_: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    monkeypatch.setattr(SqliteState, "drain_dead_letters", endless)
+    monkeypatch.setattr(look, "DRAINING", 0.0001)
+    found = await janitor.look()
+    assert (found.closed, found.faults) == (["c1"], [])
+
+
+def test_so_many_closed_crawls_are_remembered_that_they_fit_into_a_fact() -> None:
+    closed = {f"2026{number:08}-{'x' * 50}": float(number) for number in range(10_000)}
+    kept = memory.Memory(at=10_000.0, closed=closed).after(10_300.0, 1e6)
+    assert len(kept.closed) == memory.MOST
+    assert kept.closed_until == 10_000 - memory.MOST - 1
+    assert len(msgspec.json.encode(kept)) < 300_000
+    assert kept.after(10_600.0, 1e6) == memory.Memory(at=10_600.0, closed=kept.closed, closed_until=kept.closed_until)
+
+
+async def test_crawls_that_were_closed_before_those_are_left_alone(fleet: Fleet, janitor: Watched) -> None:
+    record = await fleet.begin()
+    await fleet.finish(record)
+    assert await fleet.state.complete("c1")
+    await memory.keep(janitor.state, memory.Memory(at=janitor.clock.now, closed_until=janitor.clock.now))
+    assert (await janitor.look()).closed == []
+    assert janitor.events == []
 
 
 async def test_what_a_look_remembers_is_not_undone_by_one_that_took_longer(
@@ -253,9 +202,9 @@ async def test_what_a_look_remembers_is_not_undone_by_one_that_took_longer(
 
     async def meanwhile(*given: Any) -> Any:
         await other.look()
-        return await merge(*given)
+        return await merge_whole(*given)
 
-    monkeypatch.setattr(closing, "merge", meanwhile)
+    monkeypatch.setattr(closing, "merge_whole", meanwhile)
     begun = janitor.clock.now
     assert (await janitor.look()).closed == ["c1"]
     kept = await memory.recall(janitor.state)
