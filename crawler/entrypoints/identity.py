@@ -11,11 +11,12 @@ import secrets
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
+
+from crawler.entrypoints.shell import STOPPED
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
@@ -30,24 +31,36 @@ def worker_name() -> str:
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-_told_to_stop = threading.Event()
-"""SIGTERM has come. Where KeyboardInterrupt is raised nobody can know, and some places let no exception out."""
+_told_to_stop: set[int] = set()
+"""Signals that have come. No lock is in it: a handler may interrupt itself."""
 
 
 def interrupt_on_stop_signals() -> None:
-    """Let SIGTERM do what Ctrl-C does, so that a command ends the same way by either: KeyboardInterrupt."""
+    """Let SIGTERM do what Ctrl-C does, so that a command ends the same way by either: KeyboardInterrupt. The next
+    SIGTERM ends the process at once."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = _complain
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a handler
-    _told_to_stop.set()
+    if number in _told_to_stop:  # another exception might come to where the first was caught and nobody expects one
+        os._exit(STOPPED)
+    _told_to_stop.add(number)
     raise KeyboardInterrupt
+
+
+def _complain(lost: sys.UnraisableHookArgs) -> None:
+    """Say that an exception was lost where none is let out; of an interrupt that is noted there is nothing to say."""
+    if not (_told_to_stop and lost.exc_type is KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
 
 
 def leave_at_once(code: int) -> NoReturn:
     """Leave with this code, without the interpreter's own farewell: if an interrupt met it while a module was being
-    imported, that ends the process by SIGINT, whoever caught the exception."""
+    imported, that ends the process by SIGINT, whoever caught the exception. Further signals change nothing."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -56,17 +69,25 @@ def leave_at_once(code: int) -> NoReturn:
 
 @contextmanager
 def on_stop_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on every SIGTERM and SIGINT while the block runs, and for a SIGTERM that came before and was lost."""
-    loop = asyncio.get_running_loop()
+    """Call `stop` on every SIGTERM and SIGINT while the block runs, and for a SIGTERM that came before and was lost:
+    where KeyboardInterrupt is raised nobody can know, and some places let no exception out.
+
+    One handler takes the other's place, at both ends. Those of the loop itself would not do: when they are removed a
+    signal kills the process, until there is a handler again.
+    """
+    loop, told = asyncio.get_running_loop(), bool(_told_to_stop)
+
+    def call(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a handler
+        _told_to_stop.add(number)
+        loop.call_soon_threadsafe(stop)
+
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stop)
-    if _told_to_stop.is_set():
+        signal.signal(number, call)
+    if told:
         stop()
     try:
         yield
     finally:
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
         interrupt_on_stop_signals()
 
 

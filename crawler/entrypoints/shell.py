@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import sys
 from collections.abc import Coroutine
@@ -25,18 +26,25 @@ def need_state(given: dict[str, Any]) -> str:
 
 def run(work: Coroutine[Any, Any, T], given: dict[str, Any]) -> T:
     """Run a command's coroutine with logging set up as -v and -q say."""
+    sparing = Sparing()
+    try:
+        _log(sparing, given)
+        return asyncio.run(work)
+    finally:
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+            work.close()  # an interrupt kept it from beginning, and Python would complain of that
+        for line in sparing.rest():
+            sys.stderr.write(f"crawler: {discreet(line)}\n")
+
+
+def _log(sparing: Sparing, given: dict[str, Any]) -> None:
     level = (
         logging.ERROR if given["quiet"] else [logging.WARNING, logging.INFO, logging.DEBUG][min(given["verbose"], 2)]
     )
-    handler, sparing = logging.StreamHandler(sys.stderr), Sparing()
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Discreet("crawler: %(message)s"))
     if level > logging.DEBUG:
         handler.addFilter(sparing)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for noisy in ("botocore", "aiobotocore", "asyncio"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
-    try:
-        return asyncio.run(work)
-    finally:
-        for line in sparing.rest():
-            sys.stderr.write(f"crawler: {discreet(line)}\n")

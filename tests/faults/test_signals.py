@@ -8,12 +8,15 @@ import random
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from crawler.entrypoints import identity
 from tests import command
 from tests.faults.crawls import STATE, counts, finished_rows, seeded
 from tests.local_site import demo_site_process
@@ -111,6 +114,74 @@ async def test_a_worker_suspended_beyond_its_lease_changes_nothing_when_it_goes_
     assert len(rows) == 4
     assert sum(row["links_new"] for row in rows) == 3
     assert await counts(tmp_path) == ledger
+
+
+INTERRUPTED = """
+import os, signal
+from crawler.entrypoints.identity import interrupt_on_stop_signals
+
+interrupt_on_stop_signals()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("not interrupted", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("once more", flush=True)
+"""
+
+
+def test_the_first_sigterm_interrupts_a_command_and_the_second_ends_it_wherever_it_is() -> None:
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=20, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "interrupted\n", "")
+
+
+def test_a_storm_of_signals_ends_a_worker_from_its_first_moment_on(tmp_path: Path) -> None:
+    state = str(tmp_path / STATE)
+    assert command.run("seed", "http://127.0.0.1:9/", "--state", state, "--contact", "a@b.example").returncode == 0
+    for _ in range(3):
+        process = command.start("work", "--state", state)
+        command.wait_for(lambda: _handles_sigterm(process.pid))  # noqa: B023
+        while process.poll() is None:
+            process.terminate()
+        _, errors = process.communicate()
+        assert (process.returncode, errors.strip()) == (130, "")
+
+
+async def test_the_systems_own_way_with_signals_is_never_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for the moment between two handlers: it would be the end of a worker that has not closed its state."""
+    set_to: list[object] = []
+    real, before = signal.signal, {number: signal.getsignal(number) for number in identity.STOP_SIGNALS}
+
+    def set_handler(number: int, handler: Any) -> Any:
+        set_to.append(handler)
+        return real(number, handler)
+
+    monkeypatch.setattr(signal, "signal", set_handler)
+    monkeypatch.setattr(identity, "_told_to_stop", set())
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    stopped = asyncio.Event()
+    try:
+        with identity.on_stop_signals(stopped.set):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(stopped.wait(), 20)
+    finally:
+        for number, handler in before.items():
+            real(number, handler)
+    assert len(set_to) >= 4
+    assert not {signal.SIG_DFL, signal.SIG_IGN} & set(set_to)
+
+
+async def test_a_sigterm_that_was_lost_before_the_worker_listened_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_told_to_stop", {signal.SIGTERM})
+    monkeypatch.setattr(identity, "interrupt_on_stop_signals", lambda: None)
+    before, told = {number: signal.getsignal(number) for number in identity.STOP_SIGNALS}, []
+    try:
+        with identity.on_stop_signals(lambda: told.append(True)):
+            assert told == [True]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _handles_sigterm(pid: int) -> bool:
