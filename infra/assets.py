@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
@@ -27,6 +28,11 @@ def code(kind: Kind) -> lambda_.Code:
     if not folder.exists() and "CDK_CLI_VERSION" in os.environ:
         bundle.build(kind)
     if not folder.exists():
-        print("functions are staged without their libraries: this is for reading (make assets)", file=sys.stderr)
+        _say_once()
         folder = bundle.bare()
     return lambda_.Code.from_asset(str(folder), asset_hash=folder.name, asset_hash_type=AssetHashType.CUSTOM)
+
+
+@cache
+def _say_once() -> None:
+    print("functions are staged without their libraries: this is for reading (make assets)", file=sys.stderr)

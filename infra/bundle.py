@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, get_args
@@ -30,13 +31,18 @@ LOCK = ROOT / "requirements" / "aws.lock"
 RULES = Path(__file__)
 FOLDER = ROOT / ".cache" / "assets"
 
-RUNTIMES = ("3.11", "3.12", "3.13", "3.14")
-"""Versions of Python that Lambda runs."""
+KEPT = 24 * 3600.0
+"""Seconds since its last use for which a folder stays: builds of other sources may go on meanwhile."""
+
+RUNTIMES = ("3.12", "3.13", "3.14")
+"""Versions of Python that Lambda runs on Amazon Linux 2023 (glibc 2.34). Beneath its Python 3.11 is 2.26, which cannot load
+Arrow's wheels: such a function is deployed without a complaint and fails when it is called."""
 
 _OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-PYTHON = _OURS if _OURS in RUNTIMES else RUNTIMES[-1]
-"""The functions' version: that of this process, in which the tests ran, and which alone makes bytecode for itself."""
+PYTHON = _OURS if _OURS in RUNTIMES else RUNTIMES[0]
+"""The functions' version: that of this process, in which the tests ran, and which alone makes bytecode for itself. Any
+other has the image's version."""
 
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
 
@@ -47,8 +53,8 @@ UNUSED: dict[Kind, frozenset[str]] = {
 """Libraries of the lock that only the command line needs, or a build."""
 
 SERVICES: dict[Kind, frozenset[str]] = {
-    "fetcher": frozenset({"cloudformation", "dynamodb", "s3", "sqs", "sts"}),
-    "janitor": frozenset({"cloudformation", "dynamodb", "ecs", "events", "s3", "sqs", "sts"}),
+    "fetcher": frozenset({"dynamodb", "s3", "sqs", "sts"}),
+    "janitor": frozenset({"dynamodb", "ecs", "events", "s3", "sqs", "sts"}),
 }
 """Services whose descriptions botocore keeps: those of all others are 20 MB."""
 
@@ -121,8 +127,10 @@ def sources() -> Iterator[Path]:
 def _made(wanted: Path, fill: Callable[[Path], None]) -> Path:
     """A folder, filled unless it is there. Whoever fills it at the same time does no harm: the first to end is kept."""
     if wanted.exists():
+        os.utime(wanted)
         return wanted
     FOLDER.mkdir(parents=True, exist_ok=True)
+    _tidy(wanted)
     part = Path(tempfile.mkdtemp(prefix=f"{wanted.name}-", suffix=".part", dir=FOLDER))
     part.chmod(0o755)
     try:
@@ -133,6 +141,17 @@ def _made(wanted: Path, fill: Callable[[Path], None]) -> Path:
         shutil.rmtree(part, ignore_errors=True)
     assert wanted.exists(), f"cannot rename to {wanted}"
     return wanted
+
+
+def _tidy(wanted: Path) -> None:
+    """Remove folders of the same kind that nobody has used lately, and what builds that were killed left of them: each
+    change of a file makes another one."""
+    kind = wanted.name.rpartition("-")[0]
+    for folder in FOLDER.iterdir():
+        if re.fullmatch(rf"{kind}-[0-9a-f]{{32}}(-.*\.part)?", folder.name):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                if folder.stat().st_mtime < time.time() - KEPT:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _origin(kind: Kind, here: bool) -> str:

@@ -26,6 +26,7 @@ import msgspec
 
 import crawler.archive.s3  # noqa: F401 - now, for a process that begins has a whole processor
 from crawler.cost.usage import PROCESS, Usage
+from crawler.entrypoints.function_folder import own_folder
 from crawler.entrypoints.function_log import guard
 from crawler.entrypoints.identity import tune_memory
 from crawler.errors import UsageError
@@ -52,6 +53,9 @@ HAND_BACK, CLOSE = 3.0, 2.0
 
 RESERVE = HURRY + LEAVE + HAND_BACK + CLOSE + 2.0
 """Seconds of a call in which nothing is begun any more; the last of them is never used."""
+
+HELD = 5.0
+"""Seconds for which Lambda may have had messages before it calls: it waits for a batch to fill."""
 
 MEMORY_PER_SLOT = 16
 """MiB of the function's memory for each slot of the worker: large bodies are few at a time all the same."""
@@ -95,11 +99,17 @@ class Fetcher:
         Raises when the state cannot be opened, and when the loop failed before a message was worked off. Once one was,
         the others alone come back: were all to, those that were sent again would be there twice.
         """
-        ends = asyncio.get_running_loop().time() + seconds
+        began = asyncio.get_running_loop().time()
         state = await self._open()
-        left = ends - asyncio.get_running_loop().time() - RESERVE
+        # The stack's leases are six times a call. Should one be shorter, since somebody changed a queue or the function
+        # by hand, others would work on the same pages before this call had ended.
+        seconds = min(seconds, state.lease - HELD)
+        left = began + seconds - asyncio.get_running_loop().time() - RESERVE
         if left <= 0:
-            raise TimeoutError(f"{seconds:.0f} s are too few for a call: it ends {RESERVE:.0f} s before its timeout")
+            raise TimeoutError(
+                f"{seconds:.0f} s are too few for a call: nothing begins in its last {RESERVE:.0f} s, and it ends "
+                "before its timeout and the visibility timeout of its messages"
+            )
         state.deliver(deliveries, time.time() + min(WAIT, left))
         fault: Exception | None = None
         try:
@@ -174,6 +184,7 @@ class Fetcher:
 
 
 guard()
+own_folder()
 _runner = asyncio.Runner()
 _fetcher = Fetcher()
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from crawler.entrypoints.function_folder import own_folder
 from crawler.entrypoints.function_log import guard
 from crawler.entrypoints.identity import worker_name
 from crawler.entrypoints.opening import open_with_rows
@@ -16,6 +17,7 @@ from crawler.state.port import CrawlState
 T = TypeVar("T")
 
 guard()
+own_folder()
 _runner = asyncio.Runner()
 _opened: dict[str, CrawlState] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -107,6 +108,40 @@ def test_a_build_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
 
 def _fails(*_: object) -> None:
     raise subprocess.CalledProcessError(1, "pip")
+
+
+def test_folders_of_older_sources_go_when_nobody_has_used_them_for_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "FOLDER", tmp_path)
+    now, longer = time.time(), time.time() - bundle.KEPT - 60
+    used = {
+        f"bare-{1:032x}": longer,
+        f"bare-{2:032x}": now,
+        f"bare-{3:032x}-x.part": longer,
+        f"bare-{4:032x}-x.part": now,
+    }
+    others = {f"fetcher-{1:032x}": longer, f"fetcher-here-{1:032x}": longer, "bare-mine": longer}
+    for name, at in {**used, **others}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+        os.utime(tmp_path / name, (at, at))
+    made = bundle.bare()
+    left = {folder.name for folder in tmp_path.iterdir()}
+    assert left == {made.name, *others, *(name for name, at in used.items() if at == now)}
+    os.utime(made, (longer, longer))
+    bundle.bare()
+    assert made.stat().st_mtime >= now - 1  # whoever uses it keeps it
+
+
+def test_an_app_without_libraries_says_so_once(tmp_path: Path) -> None:
+    code = "from infra import assets, bundle; from pathlib import Path\n"
+    code += f"bundle.FOLDER = Path({str(tmp_path)!r})\nassets.code('fetcher'), assets.code('janitor')"
+    environment = {name: value for name, value in os.environ.items() if name != "CDK_CLI_VERSION"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=bundle.ROOT, check=True
+    )
+    assert run.stderr.count("functions are staged without their libraries") == 1
 
 
 def test_without_libraries_the_package_alone_is_staged() -> None:

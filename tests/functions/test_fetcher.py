@@ -233,6 +233,19 @@ async def test_a_call_that_is_too_short_begins_nothing(place: Place, seed: Seed,
         assert server.targets == []
 
 
+async def test_a_call_ends_before_its_messages_are_visible_again_however_long_it_may_take(
+    place: Place, seed: Seed, fetcher: Fetcher
+) -> None:
+    for queue in (place.high, place.normal, place.low):
+        short = {"VisibilityTimeout": str(int(RESERVE + fetcher_function.HELD) - 1)}
+        place.sqs.set_queue_attributes(QueueUrl=place.url(queue), Attributes=short)
+    async with serve(site(leaf)) as server:
+        await seed(server.url("/page"))
+        with pytest.raises(TimeoutError, match="the visibility timeout of its messages"):
+            await call(fetcher, event(place), 900)
+        assert server.targets == []
+
+
 async def test_messages_that_could_not_be_settled_stay_and_no_others(
     place: Place, seed: Seed, fetcher: Fetcher, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

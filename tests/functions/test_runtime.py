@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from crawler.entrypoints.fetcher_function import RESERVE
+from crawler.entrypoints.function_folder import PREFIX
 from infra import bundle
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
@@ -160,10 +161,11 @@ async def test_an_exception_is_reported_as_an_error_and_all_messages_stay(
     place: Place, seed: Seed, start: Start
 ) -> None:
     await seed("https://site.example/")
-    kind, error = await call(start(CRAWLER_STATE="aws://Nowhere"), event(place))
+    function = start(CRAWLER_STATE="aws://Crawler?queue=nowhere&table=nowhere")
+    kind, error = await call(function, event(place))
     assert kind == "error"
     assert error["errorType"] == "StateMissing"
-    assert "Nowhere" in error["errorMessage"]
+    assert "nowhere" in error["errorMessage"]
     assert place.depth() == (0, 1, 0)
 
 
@@ -198,6 +200,20 @@ def test_log_lines_hide_what_urls_may_hold_in_secret(place: Place, function: Run
     assert line["level"] == "WARNING"
     assert "https://site.example/" in line["message"]
     assert "secret" not in function.output
+
+
+def test_what_a_killed_process_left_in_tmp_is_gone_and_what_others_have_stays(
+    place: Place, start: Start, tmp_path: Path
+) -> None:
+    folder = tmp_path / "tmp"
+    left, others = (folder / f"{PREFIX}{pid}" for pid in (2**22 + 1, os.getpid()))
+    for each in (left, others):
+        each.mkdir(parents=True)
+        (each / "part").write_bytes(b"x")
+    function = start(TMPDIR=str(folder))
+    assert staying(function.invoke(event(place))) == []
+    assert {each.name for each in folder.iterdir()} == {others.name, f"{PREFIX}{function.process.pid}"}
+    assert (others / "part").exists()
 
 
 def test_the_metrics_of_a_call_are_one_line(place: Place, function: Runtime) -> None:

@@ -164,6 +164,11 @@ class AwsState:
         return cls(aws, names, queues, clock, write_rows, delivered=delivered)
 
     @property
+    def lease(self) -> int:
+        """Seconds of the queues' visibility timeout, as it was when the state was opened."""
+        return self._queues.lease
+
+    @property
     def home(self) -> str:
         return f"s3://{self.bucket}" if self.bucket else ""
 
