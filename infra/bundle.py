@@ -35,8 +35,8 @@ KEPT = 24 * 3600.0
 """Seconds since its last use for which a folder stays: builds of other sources may go on meanwhile."""
 
 RUNTIMES = ("3.12", "3.13", "3.14")
-"""Versions of Python that Lambda runs on Amazon Linux 2023 (glibc 2.34). Beneath its Python 3.11 is 2.26, which cannot load
-Arrow's wheels: such a function is deployed without a complaint and fails when it is called."""
+"""Versions of Python that Lambda runs on Amazon Linux 2023, with glibc 2.34. Beneath its Python 3.11 is 2.26, which
+cannot load Arrow's wheels: such a function is deployed without a complaint and fails when it is called."""
 
 _OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
