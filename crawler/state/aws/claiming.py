@@ -30,7 +30,7 @@ from crawler.state.aws.lanes import Source
 from crawler.state.aws.limits import Limits
 from crawler.state.aws.placing import Placing
 from crawler.state.aws.putaside import Aside, PutAside
-from crawler.state.aws.queue import Queues, Received
+from crawler.state.aws.queue import BATCH, Queues, Received
 from crawler.state.aws.records import Feed, Message, decode
 from crawler.state.aws.room import Room
 from crawler.state.aws.ticket import pk, ticket
@@ -48,6 +48,10 @@ OUTAGE = 10
 
 PARKING = 2.0
 """Seconds for which a claim goes on that finds only pages of paused crawls: others may lie behind them."""
+
+BETWEEN = 0.5
+"""Seconds for which claims that are for pages in hand ask no queue that had less than a batch: each request of theirs
+would bring the few pages that were found since."""
 
 LONGEST_REST = 2.0
 """Seconds a claim rests at most after claims that found only closed gates."""
@@ -75,6 +79,7 @@ class Claiming:
         self._feeding, self._aside, self._clock = feeding, aside, clock
         self._room = Room(queues.lease, clock)
         self._closed = 0
+        self._ask_at = 0.0
         self._running: set[asyncio.Task[Any]] = set()
         self._unclaimed: list[Lease] = []
 
@@ -129,8 +134,8 @@ class Claiming:
                 return leases
 
     async def _round(self, limit: int, crawl: str | None) -> tuple[list[Lease], bool]:
-        """Leases from what one receive brings; whether there were pages of paused crawls."""
-        received = await self._lanes.receive(limit, 0 if self._closed else self._room.pause())
+        """Leases from what one receive brings, and of pages in hand; whether there were pages of paused crawls."""
+        received = await self._receive(limit)
         pages = self._without_feeds(received)
         waiting = self._room.due()
         leases: list[Lease] = []
@@ -149,6 +154,14 @@ class Claiming:
         parked = [entry for entry in aside if self._crawls.paused(entry.page.crawl)]
         self._closed = min(self._closed + 1, 10) if len(aside) > len(parked) and not leases else 0
         return leases, bool(parked)
+
+    async def _receive(self, limit: int) -> list[Received]:
+        """Messages, if any come before pages in hand are to be looked at."""
+        if not self._room.pause() and time.monotonic() < self._ask_at:
+            return []
+        received = await self._lanes.receive(limit, 0 if self._closed else self._room.pause())
+        self._ask_at = 0.0 if len(received) >= BATCH or self._lanes.until < math.inf else time.monotonic() + BETWEEN
+        return received
 
     def _without_feeds(self, received: Sequence[Received]) -> list[Received]:
         """The messages that are no feeders; what feeders ask for is done beside the claim."""

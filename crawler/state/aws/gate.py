@@ -6,6 +6,7 @@ Several turns are taken by one write. Whoever loses a race is told the item as i
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 import random
 from collections import OrderedDict
@@ -24,13 +25,28 @@ from crawler.state.aws.records import Item, clipped, micros, n, s
 
 HORIZON = 12.0
 """Seconds ahead for which a claim takes turns, a tenth of the lease meant for workers; less where the queues' is
-shorter. Pages whose turn is farther wait; so do all while a gate is held."""
+shorter. None is taken before the first is half as far away, so that pages which come one by one share a write. Pages
+whose turn is farther wait; so do all while a gate is held."""
 
 SHORTEST_HORIZON = 3.0
 """Seconds, however short the lease."""
 
 FRESH = 1.0
 """Seconds for which a gate that was read is obeyed without reading it again, where no turn need be taken."""
+
+RECENT = 0.1
+"""The same for a gate at which turns are taken: a turn asked of one that others have moved is a write that is refused,
+and costs five times what a read does."""
+
+SPREAD, LATER = 0.4, 0.2
+"""Workers that wait for one gate come apart by these shares: of half the horizon, or of a step where they wait for
+room, when a quarter of it is left. All at once, all but one would lose."""
+
+LOOKS = 12
+"""Looks of a worker in the time of a horizon, each at all gates that it waits for and that are near then."""
+
+TOGETHER = 0.8
+"""Seconds ahead, less than FRESH, for whose turns one look is enough."""
 
 KEPT = 7 * 24 * 3600
 """Seconds after which a gate nobody used may be removed."""
@@ -51,17 +67,27 @@ class Gates:
     def __init__(self, aws: Aws, table: str, lease: int, clock: Callable[[], float]) -> None:
         self._aws, self.table, self._clock = aws, table, clock
         self._horizon = min(HORIZON, max(SHORTEST_HORIZON, lease / 10))
+        self._phase = random.random()  # noqa: S311 - of the looks, so that other workers' are at other times
         self._seen: OrderedDict[str, Gate] = OrderedDict()
+        self._ahead: list[tuple[float, str]] = []  # a heap: turns taken here that are to be looked at again
+        self._asked: set[str] = set()
+        self._looking = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def stale(self, gate: str) -> bool:
-        """Whether the gate should be read before it is judged."""
+        """Whether the gate should be read before it is judged, and turns are taken there."""
+        return not self._fresh(gate, RECENT if self.seen(gate).last else FRESH)
+
+    def _fresh(self, gate: str, seconds: float) -> bool:
         seen = self._seen.get(gate)
-        return seen is None or not 0 <= self._clock() - seen.seen_at < FRESH
+        return seen is not None and 0 <= self._clock() - seen.seen_at < seconds
 
     def note(self, gate: str, item: Item | None) -> Gate:
-        """Remember a gate as read; None for one without an item."""
-        return self._remember(gate, as_told(item, self._clock()))
+        """Remember a gate as read; None for one without an item. What was written here meanwhile is not forgotten for
+        a read that began before it."""
+        told, seen = as_told(item, self._clock()), self.seen(gate)
+        older = told.revision < seen.revision and self._fresh(gate, FRESH)
+        return seen if older else self._remember(gate, told)
 
     def seen(self, gate: str) -> Gate:
         """A gate as last seen, however long ago."""
@@ -101,8 +127,9 @@ class Gates:
             step = seen.step(pace)
             first = max(now, seen.next(step))
             latest = now + micros(max(0.0, min(self._horizon, by - now / 1_000_000)))
+            near = min(latest, now + micros(self._horizon / 2))
             fit = turns if anyway else min(turns, seen.room(pace, now))
-            if not anyway and (not fit or first > latest or seen.held > now or seen.down(now)):
+            if not anyway and (not fit or first > near or seen.held > now or seen.down(now)):
                 return []
             if not step:
                 return [first / 1_000_000] * turns
@@ -115,8 +142,20 @@ class Gates:
                 seen = self.note(gate, error.item)
                 await asyncio.sleep(random.uniform(0, 0.01) * race)  # noqa: S311
                 continue
-            return [(first + turn * step) / 1_000_000 for turn in range(fit)]
+            starts = [(first + turn * step) / 1_000_000 for turn in range(fit)]
+            if not anyway:
+                self._expect(gate, starts)
+            return starts
         raise StateUnavailable(f"too many workers want turns at the gate of {gate}")
+
+    def _expect(self, gate: str, starts: Sequence[float]) -> None:
+        """Remember turns that others may still take away, and forget those that are past."""
+        now = self._clock()
+        while self._ahead and self._ahead[0][0] <= now:
+            heapq.heappop(self._ahead)
+        for start in starts:
+            if start > now + FRESH:
+                heapq.heappush(self._ahead, (start, gate))
 
     async def _move(self, gate: str, seen: Gate, last: int, now: int) -> None:
         """Set `last` if the gate is still as `seen`. If the process dies here, the turns are void and nobody waits."""
@@ -129,8 +168,19 @@ class Gates:
         """From when on a claim may take the gate's next turn, and the seconds between its turns, as known here."""
         seen, now = self.seen(gate), micros(self._clock())
         step = seen.step(pace)
-        opens = max(max(now, seen.next(step)) - micros(self._horizon / 2), seen.room_at(pace, now), seen.held)
+        # The same for all pages that wait for this turn here, so that they take theirs together.
+        room, chance = seen.room_at(pace, now), hash((self._phase, gate, seen.last)) % 1024 / 1024
+        if room > now:
+            room += int(step * LATER * chance)
+        near = seen.next(step) - micros(self._horizon / 2 * (1 - SPREAD * chance))
+        opens = max(now, room, seen.held, self._next_look(near) if near > now else now)
         return opens / 1_000_000, step / 1_000_000
+
+    def _next_look(self, at: int) -> int:
+        """When this worker looks, from then on."""
+        between = micros(self._horizon / LOOKS)
+        phase = int(self._phase * between)
+        return at + (phase - at) % between
 
     async def turn(self, gate: str, pace: Pace) -> float:
         """Take one turn, however far away and whatever is in flight; answers its start."""
@@ -142,16 +192,30 @@ class Gates:
         """When the request of a lease's turn may start: later than its turn if the gate was raised since, and now if
         its host was given up since, which takes the turn away too.
 
-        No request where the gate was seen within the last second, else a read unit. Of those who ask about one gate at
-        a time one reads for all, so that a host costs a process at most a read a second, however many its turns.
+        No request where the gate was seen within the last second, else a read unit. Who looks does so for all who ask
+        meanwhile and for the turns that come next: a host costs a process at most a read a second, however many its
+        turns, and all hosts together about a request a second.
         """
-        async with self._locks.setdefault(lease.gate, asyncio.Lock()):
-            if self.stale(lease.gate):
-                await self.read([lease.gate])
+        if not self._fresh(lease.gate, FRESH):
+            self._asked.add(lease.gate)
+            async with self._looking:
+                if not self._fresh(lease.gate, FRESH):
+                    await self._look(lease.gate)
         seen, now = self.seen(lease.gate), self._clock()
         if seen.down(micros(now)):
             return max(now, lease.start_at)
         return max(lease.start_at, seen.held / 1_000_000)
+
+    async def _look(self, gate: str) -> None:
+        """Read a gate, those that others ask about, and those whose turns here come so soon that no other look will be
+        needed for them."""
+        gates, self._asked = {gate, *self._asked}, set()
+        until = self._clock() + TOGETHER
+        while self._ahead and self._ahead[0][0] <= until:
+            start, other = heapq.heappop(self._ahead)
+            if start - self.seen(other).seen_at > TOGETHER:
+                gates.add(other)
+        await self.read(list(gates))
 
     async def hold(self, gate: str, until: float, why: Why, interval: float | None) -> None:
         """Raise `held` (never lowers it) and set the gate's own interval. Both may be repeated. One write; two where
