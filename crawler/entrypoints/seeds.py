@@ -101,7 +101,7 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
     """
     new = known = bad = 0
     abroad = False
-    lines = (line.strip() for line in seeds)
+    lines = map(bare, seeds)
     wanted = (line for line in lines if line and not line.startswith("#"))
     while batch := list(itertools.islice(wanted, BATCH)):
         pages: list[Page] = []
@@ -124,6 +124,11 @@ async def add_seeds(state: CrawlState, record: CrawlRecord, seeds: Iterable[str]
     if abroad and not record.settings.contact:
         log.warning("tell sites who you are: --contact URL-or-mail is sent with every request")
     return Seeded(new, known, bad)
+
+
+def bare(line: str) -> str:
+    """A line of a list of seeds without what is around it: also the mark with which some programs begin a file."""
+    return line.removeprefix("\ufeff").strip()
 
 
 def _at_home(host: str) -> bool:

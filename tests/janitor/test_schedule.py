@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawler.entrypoints.schedule_function import begin, handler
+from crawler.entrypoints.schedule_function import Unfinished, begin, handler
 from crawler.errors import UsageError
 from crawler.model import Phase, done
 from crawler.state.sqlite import SqliteState
@@ -21,6 +21,11 @@ KEY = "crawls/daily.txt"
 SETTINGS = f"{KEY}.settings.json"
 AT = 1_790_000_000.0
 NAME = "20260921-141320"
+
+
+class Context:
+    def get_remaining_time_in_millis(self) -> int:
+        return 300_000
 
 
 @pytest.fixture
@@ -119,6 +124,24 @@ async def test_settings_that_make_no_sense_begin_nothing(
     assert await state.crawls() == []
 
 
+async def test_a_list_that_begins_with_a_byte_order_mark_loses_no_url(state: SqliteState, tmp_path: Path) -> None:
+    (tmp_path / KEY).write_bytes(b"\xef\xbb\xbfhttps://a.example/\r\nhttps://b.example/\r\n")
+    (tmp_path / SETTINGS).write_bytes(b'\xef\xbb\xbf{"rate": 0.5}')
+    assert (await begin(state, "", KEY, AT))["new"] == 2
+    assert await urls(state) == ["https://a.example/", "https://b.example/"]
+
+
+async def test_a_list_too_long_for_a_call_is_gone_on_with_by_the_next(state: SqliteState, tmp_path: Path) -> None:
+    put(tmp_path, *(f"https://a.example/{number}" for number in range(5)))
+    clock = iter([0.0, 0.0, 100.0] * 3).__next__  # two lines a call
+    for first in (2, 4):
+        with pytest.raises(Unfinished, match=f"^crawl {NAME} has the first {first} URLs of {KEY}: "):
+            await begin(state, "", KEY, AT, 50.0, clock)
+        assert len(await urls(state)) == first
+    assert await begin(state, "", KEY, AT, 50.0, clock) == {"crawl": NAME, "new": 1, "known": 0, "bad": 0}
+    assert len(await urls(state)) == 5
+
+
 @pytest.mark.parametrize("lines", [["# nothing", ""], ["not a url"]])
 async def test_without_a_url_nothing_begins(state: SqliteState, tmp_path: Path, lines: list[str]) -> None:
     put(tmp_path, *lines)
@@ -138,7 +161,7 @@ def test_the_function_begins_a_crawl_on_its_stack(account: Account, monkeypatch:
     account.s3.put_object(Bucket=account.bucket, Key=KEY, Body=b"https://a.example/\n# no\nhttps://b.example/\n")
     account.s3.put_object(Bucket=account.bucket, Key=SETTINGS, Body=b'{"rate": 2}')
     event = {"source": "aws.events", "detail-type": "Scheduled Event", "time": "2026-09-21T14:13:20Z"}
-    answers = [json.loads(json.dumps(handler(event, None))) for _ in range(2)]
+    answers = [json.loads(json.dumps(handler(event, Context()))) for _ in range(2)]
     assert [answer["crawl"] for answer in answers] == [NAME, NAME]
     assert [(answer["new"], answer["known"]) for answer in answers] == [(2, 0), (0, 2)]
 
@@ -151,9 +174,9 @@ def test_the_function_fails_in_one_line(
     events: list[dict[str, Any]] = [{}, {"time": None}, {"time": "soon"}]
     for event in events:
         with pytest.raises(UsageError):
-            handler(event, None)
+            handler(event, Context())
     with pytest.raises(UsageError):
-        handler({"time": "2026-09-21T14:13:20Z"}, None)
+        handler({"time": "2026-09-21T14:13:20Z"}, Context())
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [
         *["no crawl began: the event has no time: this function is for EventBridge's scheduled events"] * len(events),
