@@ -1,8 +1,6 @@
 """aiohttp's connections, with what a crawler needs to know about them, and some behaviours put right.
 
 - A socket is made only to an address that may be connected to, literal addresses included.
-- A request is repeated only when a connection that had been used before turned out to be closed. aiohttp also repeats
-  on new connections, which would be two requests for one turn at a host's gate.
 - A reply with bytes behind its body is still a reply, and a body that breaks ends there. aiohttp lets the parser's
   complaint take the whole reply in the first case, and its reader wait for ever in the second.
 """
@@ -12,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import socket
-from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,7 +17,6 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import AddrInfoType, Connection
-from yarl import URL
 
 from crawler.errors import FailureKind, FetchFailure
 from crawler.guard import Refused, check_address
@@ -193,16 +189,3 @@ class _Protocol(ResponseHandler):
 
 def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _Protocol(loop=loop)
-
-
-async def send(session: aiohttp.ClientSession, url: URL, headers: Iterable[tuple[str, str]]) -> aiohttp.ClientResponse:
-    """GET without redirects; once more when an idle connection turned out to be closed (RFC 9112 9.3.1)."""
-    this = wire.get()
-    try:
-        return await session.get(url, headers=headers, allow_redirects=False)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-        if this.fresh or this.answered:
-            raise
-    return await session.get(url, headers=headers, allow_redirects=False)

@@ -11,18 +11,19 @@ import contextlib
 import re
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from types import TracebackType
 
 import aiohttp
 from yarl import URL
 
 from crawler.config import MIB
-from crawler.connection import Connector, Wire, send, wire
+from crawler.connection import Connector, Wire, wire
 from crawler.decode import ACCEPT_ENCODING, Decoder
 from crawler.errors import FailureKind, FetchFailure
+from crawler.exchange import Answer, Client
 from crawler.failures import failure, places
 from crawler.fetched import Response
-from crawler.head import HEAD_BYTES
 from crawler.large import AT_ONCE, LARGE, Room
 from crawler.lookup import GuardedResolver
 from crawler.user_agent import from_field
@@ -67,28 +68,18 @@ class Fetcher:
         self._allow_private, self._max_body, self._longest = allow_private, max_body, longest
         self._slots = asyncio.Semaphore(concurrency)
         self._large = asyncio.Semaphore(AT_ONCE)
-        self._session: aiohttp.ClientSession | None = None
+        self._client: Client | None = None
         self._resolver = GuardedResolver(allow_private)
 
     async def start(self) -> None:
-        """Make the session in the running loop."""
-        self._session = aiohttp.ClientSession(
-            connector=Connector(self._resolver, self._allow_private),
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
-            # The header section as a whole is bounded.
-            max_line_size=HEAD_BYTES,
-            max_field_size=HEAD_BYTES,
-            max_headers=HEAD_BYTES,
-        )
-        self._session._retry_connection = False  # `send` does it, only where it is no second request
+        """Make the client in the running loop."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
+        self._client = Client(Connector(self._resolver, self._allow_private), self._headers, timeout)
 
     async def close(self) -> None:
         """Close every connection; requests in flight fail."""
-        if self._session is not None:
-            await self._session.close()
+        if self._client is not None:
+            await self._client.close()
         await self._resolver.close()
 
     async def __aenter__(self) -> Fetcher:
@@ -131,16 +122,16 @@ class Fetcher:
     async def _get(
         self, url: str, headers: Iterable[tuple[str, str]], max_body: int, deadline: float, room: Room | None
     ) -> Response:
-        assert self._session is not None, "start the fetcher first"
+        assert self._client is not None, "start the fetcher first"
         this = Wire()
         wire.set(this)
         body = _Body(max_body)
-        response: aiohttp.ClientResponse | None = None
+        response: Answer | None = None
         fetched_at = time.time()
         watch = _Watch(body, deadline)
         try:
             async with watch.timeout:
-                response = await send(self._session, _address(url), tuple(headers))
+                response = await self._client.get(*_address(url), headers)
                 await body.read(response, this, watch, room)
         except FetchFailure:
             raise
@@ -220,7 +211,7 @@ class _Body:
         self._plain_stored = False
         self._decoder = Decoder(None, limit)
 
-    async def read(self, response: aiohttp.ClientResponse, this: Wire, watch: _Watch, space: Room | None) -> None:
+    async def read(self, response: Answer, this: Wire, watch: _Watch, space: Room | None) -> None:
         """Read to the end, the limit or the connection's end, whichever comes first."""
         self.begun = True
         room = self._limit
@@ -258,9 +249,7 @@ class _Body:
         if this.was_reset() and "Content-Length" not in response.headers:
             self.truncated = "disconnect"
 
-    def response(
-        self, answer: aiohttp.ClientResponse, this: Wire, url: str, fetched_at: float, elapsed: float
-    ) -> Response:
+    def response(self, answer: Answer, this: Wire, url: str, fetched_at: float, elapsed: float) -> Response:
         """The whole answer."""
         stored = body = b"".join(self._stored)
         if self._plain is not None:
@@ -268,8 +257,7 @@ class _Body:
             body = b"".join(self._plain) if self._decoder.decoded else stored[: self._limit]
             if self._plain_stored:
                 stored = body  # without the transfer coding
-        version = answer.version or aiohttp.HttpVersion11
-        reason = answer.reason or ""
+        version, reason = answer.version, answer.reason
         return Response(
             url=url,
             status=answer.status,
@@ -286,18 +274,22 @@ class _Body:
         )
 
 
-_WIRE_URL = re.compile(r"https?://[^/?#\x00-\x20\x7f-\U0010ffff]+([/?][\x21-\x7e]*)?")
+_WIRE_URL = re.compile(r"(https?://[^/?#\x00-\x20\x7f-\U0010ffff]+)([/?][\x21-\x7e]*)?")
 
 
-def _address(url: str) -> URL:
-    """The URL for aiohttp, whose own parsing must not change a byte of the request's target."""
+def _address(url: str) -> tuple[str, str]:
+    """Origin and target of a URL, byte for byte as given. FetchFailure (URL) where it has none."""
     match = _WIRE_URL.fullmatch(url)
-    try:
-        address = URL(url, encoded=True)
-        if match is None or address.port is None:
-            raise ValueError
-    except ValueError:
+    if match is None or not _has_port(match[1]):
         text = f"{url[:200]!r} cannot be requested: it is no absolute http(s) URL"
-        raise FetchFailure(FailureKind.URL, text) from None
-    # The parser drops the mark of an empty query, which is another resource to some servers.
-    return address.with_path(match[1], encoded=True) if url.endswith("?") else address
+        raise FetchFailure(FailureKind.URL, text)
+    target = (match[2] or "/").partition("#")[0]
+    return match[1], target if target.startswith("/") else f"/{target}"
+
+
+@lru_cache(maxsize=4096)
+def _has_port(origin: str) -> bool:
+    try:
+        return URL(origin, encoded=True).port is not None
+    except ValueError:
+        return False

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from crawler import fetch
-from crawler.connection import Connector
 from crawler.errors import FailureKind, FetchFailure
 from crawler.failures import failure as told
 from crawler.fetch import Fetcher
@@ -311,9 +310,8 @@ async def test_the_names_kept_are_bounded_in_number_and_time(monkeypatch: pytest
         async with serve(replies(b"ok"), host="127.0.0.1") as server:
             for number in range(12):
                 await fetcher.get(server.url().replace("127.0.0.1", f"n{number}.example"))
-        assert fetcher._session is not None
-        connector = fetcher._session.connector
-        assert isinstance(connector, Connector)
+        assert fetcher._client is not None
+        connector = fetcher._client._connector
         assert len(connector._cached_hosts._addrs_rr) == 5
         assert connector._cached_hosts._ttl == 300
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crawler.errors import FetchFailure
 from crawler.fetch import Fetcher
 from tests.servers import replies, serve
 
@@ -75,3 +76,17 @@ async def test_cookies_are_not_kept_and_no_contact_is_made_up() -> None:
     assert len(response.header_all(b"set-cookie")) == 4
     assert b"cookie" not in server.requests[1].lower()
     assert b"\r\nFrom:" not in server.requests[1]
+
+
+async def test_a_header_field_that_would_become_several_is_not_sent(fetcher: Fetcher) -> None:
+    async with serve(replies(b"ok")) as server:
+        for value in ("a=1\r\nX-Forged: 1", "a=1\nX-Forged: 1", "a=1\0"):
+            with pytest.raises(FetchFailure):
+                await fetcher.get(server.url("/"), headers=[("Cookie", value)])
+    assert server.requests == []
+
+
+async def test_a_fragment_does_not_go_on_the_wire(fetcher: Fetcher) -> None:
+    async with serve(replies(b"ok")) as server:
+        await fetcher.get(server.url("/p#part"))
+    assert server.targets == ["/p"]
