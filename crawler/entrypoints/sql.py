@@ -103,7 +103,7 @@ async def _run(pages: Pages, query: str, crawl: str) -> Result:
 
 def _write(result: Result, form: Form) -> None:
     if form is Form.TABLE:
-        rows = result.cursor.fetchmany(SHOWN + 1)
+        rows = result.fetch(SHOWN + 1)
         _table(result.columns, rows[:SHOWN])
         if not rows:
             out("no rows")
@@ -121,7 +121,7 @@ def _write(result: Result, form: Form) -> None:
 
 
 def _batches(result: Result) -> Iterator[list[tuple[Any, ...]]]:
-    while rows := result.cursor.fetchmany(BATCH):
+    while rows := result.fetch(BATCH):
         yield rows
 
 

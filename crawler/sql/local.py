@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import duckdb
 import pyarrow as pa
@@ -30,10 +32,15 @@ _IN_UTC = pa.schema(
 
 
 class Result(NamedTuple):
-    """Column names, no two alike, and a cursor over the rows."""
+    """Column names, no two alike, and a cursor over the rows, which are computed as they are fetched."""
 
     columns: list[str]
     cursor: duckdb.DuckDBPyConnection
+
+    def fetch(self, most: int) -> list[tuple[Any, ...]]:
+        """The next rows, [] after the last. UsageError, in one line, for a query that fails at one of them."""
+        with _failures():
+            return self.cursor.fetchmany(most)
 
 
 class Pages:
@@ -59,18 +66,13 @@ class Pages:
 
         UsageError, in one line, for what is no such query, or fails.
         """
-        try:
-            return self._run(query, crawl)
-        except duckdb.Error as error:
-            raise UsageError(f"the query failed: {_line(error)}") from None
-
-    def _run(self, query: str, crawl: str) -> Result:
-        statements = self._connection.extract_statements(query)
-        if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
-            raise UsageError("give one query that reads, such as SELECT host, count(*) FROM pages GROUP BY host")
-        parameters = [crawl] * len(statements[0].named_parameters)
-        cursor = self._connection.execute(statements[0], parameters)
-        return Result(_distinct([column[0] for column in cursor.description or ()]), cursor)
+        with _failures():
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
+                raise UsageError("give one query that reads, such as SELECT host, count(*) FROM pages GROUP BY host")
+            parameters = [crawl] * len(statements[0].named_parameters)
+            cursor = self._connection.execute(statements[0], parameters)
+            return Result(_distinct([column[0] for column in cursor.description or ()]), cursor)
 
     def interrupt(self) -> None:
         """Let a `run` in another thread fail now."""
@@ -79,6 +81,16 @@ class Pages:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._connection.close()
         self._spill.cleanup()
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Say what DuckDB has against a query, without its picture of the place in it."""
+    try:
+        yield
+    except duckdb.Error as error:
+        line = " ".join(str(error).partition("\n\nLINE ")[0].split())
+        raise UsageError(f"the query failed: {line}") from None
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -91,8 +103,3 @@ def _distinct(names: list[str]) -> list[str]:
             unique = f"{name}_{number}"
         distinct[unique] = None
     return list(distinct)
-
-
-def _line(error: Exception) -> str:
-    """What DuckDB says, without its picture of the place in the query."""
-    return " ".join(str(error).partition("\n\nLINE ")[0].split())

@@ -122,6 +122,15 @@ def test_what_is_wrong_with_a_query_is_said_in_a_line(file: Path, query: str) ->
         pages.run(query, "c1")
 
 
+def test_a_query_that_fails_at_a_late_row_says_so_in_a_line(file: Path) -> None:
+    late = "SELECT CASE WHEN range = 1900000 THEN error('a bad row') END FROM range(2000000)"
+    with Pages(file, DAY) as pages:
+        result = pages.run(late, "c1")
+        assert len(result.fetch(10)) == 10
+        with pytest.raises(UsageError, match=r"^the query failed: [^\n]+ a bad row$"):
+            list(iter(lambda: result.fetch(10_000), []))
+
+
 def test_a_query_that_does_not_end_can_be_interrupted(file: Path) -> None:
     ended = threading.Event()
 

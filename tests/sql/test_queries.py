@@ -84,6 +84,42 @@ def test_a_query_answers_the_same_as_python_on_random_rows(tmp_path: Path, name:
         assert answers(QUERIES[name], file, CRAWL) == EXPECTED[name](plain)
 
 
+def test_the_answers_are_those_that_one_counts_by_hand_on_the_site(crawled: Crawled) -> None:
+    """From the site's own description, so that rows, queries and Python are not wrong together."""
+
+    def answered(name: str) -> list[tuple[object, ...]]:
+        table = answers(QUERIES[name], crawled.file, CRAWL)
+        return [
+            tuple(re.sub(r"^http://|:\d+", "", cell) if isinstance(cell, str) else cell for cell in row)
+            for row in table
+        ]
+
+    # Its front, 19 links, 11 hops more, the other half of a loop; of two: front, a page, what is gone, what is closed.
+    assert [row[:-1] for row in answered("status-by-host")] == [
+        ("one.localhost", 32, 9, 0, 18, 2, 2, 1),
+        ("two.localhost", 4, 2, 0, 0, 1, 1, 0),
+        ("elsewhere.localhost", 1, 0, 0, 0, 0, 1, 0),
+    ]
+    assert answered("robots-blocked") == [("one.localhost", 32, 2, 6.3), ("two.localhost", 4, 1, 25.0)]
+    assert answered("broken-links") == [
+        (500, "http-500", "one.localhost/broken", "one.localhost/", "Start"),
+        (404, None, "one.localhost/gone", "one.localhost/", "Start"),
+        (404, None, "one.localhost/gone/too", "one.localhost/", "Start"),
+        (404, None, "two.localhost/gone", "two.localhost/", "two.localhost /"),
+    ]
+    size = len("<title>The same</title>" + "same " * 100)
+    ((original, copies, copied, example),) = answered("duplicates")
+    assert (copies, copied) == (2, 2 * size)
+    assert {original, example} < {f"one.localhost/same/{number}" for number in (1, 2, 3)}
+    chains = answered("redirect-chains")
+    assert len(chains) == 18
+    assert (8, "one.localhost/hop/4", "one.localhost/hop/12", "done", 200, "one.localhost/") in chains
+    assert (9, "one.localhost/self", "one.localhost/self", "loop", 302, "one.localhost/") in chains
+    assert (1, "one.localhost/away", "elsewhere.localhost/", "skipped", None, "one.localhost/") in chains
+    assert (1, "one.localhost/spelled", "one.localhost/view?a=1&b=2", "done", 200, "one.localhost/") in chains
+    assert [row[:2] for row in answered("slowest-hosts") if row[0] == "two.localhost"] == [("two.localhost", 3)]
+
+
 def test_the_crawl_has_what_the_queries_ask_about(crawled: Crawled) -> None:
     chains = {
         line[1].rpartition("localhost")[2].partition("/")[2]: line for line in EXPECTED["redirect-chains"](crawled.rows)
