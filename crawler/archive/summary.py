@@ -7,17 +7,19 @@ the crawl's `completed_at`, and told to whoever listens once it has `announced_a
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from crawler.archive.folder import PAGES, WARC, crawl_folder, summary_name, summary_text_name
+from crawler.archive.folder import PAGES, WARC, crawl_folder, parquet_name, summary_name, summary_text_name
 from crawler.archive.stores import Store
+from crawler.errors import StoreUnavailable
 from crawler.model import Counts, CrawlRecord, Ending
 
 SLOWEST = 10
@@ -224,6 +226,25 @@ async def files_of(store: Store, crawl: CrawlRecord) -> Files:
     """How many files of records and of rows there are."""
     folder = crawl_folder(crawl)
     return Files(warc=len(await store.files(folder, WARC)), pages=len(await store.files(folder, PAGES)))
+
+
+async def add_rows(store: Store, crawl: CrawlRecord, summary: Summary, faults: Sequence[str]) -> None:
+    """Sum the merged file, which is there, up in a summary; `faults` are the merge's. Errors: StoreUnavailable."""
+    summary.files, summary.note = await files_of(store, crawl), ""
+    async with store.existing(parquet_name(crawl)) as path:
+        if path is None:
+            raise StoreUnavailable(f"{parquet_name(crawl)} is gone again")
+        summary.files.parquet, summary.files.parquet_bytes = parquet_name(crawl), path.stat().st_size
+        summary.totals = await asyncio.to_thread(totals, path)
+    summary.faults = (*doubts(summary.totals, summary.counts), *faults[:FAULTS])
+
+
+async def renew(store: Store, crawl: CrawlRecord, faults: Sequence[str]) -> None:
+    """After a merge of a crawl: its summary tells of it, where there is one of this completion. Errors as above."""
+    summary = await read_summary(store, crawl)
+    if summary is not None and crawl.completed_at is not None and summary.completed_at == moment(crawl.completed_at):
+        await add_rows(store, crawl, summary, faults)
+        await write_summary(store, crawl, summary)
 
 
 # ---------------------------------------------------------------- for people

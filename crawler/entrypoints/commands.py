@@ -131,12 +131,15 @@ async def sweep(address: str, store: str | None, crawl: str | None, *, as_json: 
 
 
 async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:
-    """Merge the rows into one Parquet file; says where it lies."""
+    """Merge the rows into one Parquet file; says where it lies. A summary that the janitor wrote tells of it, too."""
     from crawler.archive.rowless import merge_whole
+    from crawler.archive.summary import renew
 
     async with opened(address) as state:
         record = await named(state, crawl)
-        result = await merge_whole(state, open_store(store_address(store, record, state)), record)
+        archive = open_store(store_address(store, record, state))
+        result = await merge_whole(state, archive, record)
+        await renew(archive, record, result.faults)
     if as_json:
         values = {"crawl": record.id, "rows": result.rows, "path": result.path, "unchanged": result.unchanged}
         return json_line(values)

@@ -21,18 +21,16 @@ from contextlib import suppress
 
 import msgspec
 
-from crawler.archive.folder import crawl_folder, parquet_name, summary_name
+from crawler.archive.folder import crawl_folder, summary_name
 from crawler.archive.rowless import merge_whole
 from crawler.archive.stores import Store, open_store, reaches
 from crawler.archive.summary import (
-    FAULTS,
     Files,
     Summary,
-    doubts,
+    add_rows,
     files_of,
     moment,
     read_summary,
-    totals,
     write_summary,
 )
 from crawler.errors import CrawlerError, StateUnavailable, StoreUnavailable
@@ -160,12 +158,7 @@ class Closing:
     async def _with_rows(self, store: Store, record: CrawlRecord, counts: Counts) -> Summary:
         merged = await merge_whole(self._state, store, record)
         summary = _summary(store, record, counts)
-        summary.files = await files_of(store, record)
-        async with store.existing(parquet_name(record)) as path:
-            assert path is not None
-            summary.files.parquet, summary.files.parquet_bytes = parquet_name(record), path.stat().st_size
-            summary.totals = await asyncio.to_thread(totals, path)
-        summary.faults = (*doubts(summary.totals, counts), *merged.faults[:FAULTS])
+        await add_rows(store, record, summary, merged.faults)
         return summary
 
     async def _without_rows(self, store: Store, record: CrawlRecord, counts: Counts, why: str) -> Summary:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crawler.archive.folder import parquet_name
 from crawler.archive.rowless import merge_whole
+from crawler.entrypoints.commands import merge as merge_command
 from crawler.errors import StoreUnavailable
 from crawler.janitor import closing
 from crawler.state.sqlite import SqliteState
@@ -38,6 +41,28 @@ async def test_a_crawl_too_large_to_merge_here_is_announced_with_the_command_tha
     assert event["note"] == f"not merged: {why}; run crawler merge --state aws://Stack --crawl c1"
     summary = await summary_of(fleet, record)
     assert (summary.note, summary.totals, summary.files.warc) == (event["note"], None, 1)
+    await janitor.look()
+    assert len(janitor.events) == 1
+
+
+async def test_the_command_that_the_note_names_finishes_what_was_too_large(
+    fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = await completed(fleet, janitor)
+    with monkeypatch.context() as small:
+
+        async def failing(*_: object) -> None:
+            raise MemoryError
+
+        small.setattr(closing, "merge_whole", failing)
+        assert (await janitor.look()).closed == ["c1"]
+    before = await summary_of(fleet, record)
+    await merge_command(str(tmp_path / "state.sqlite"), None, "c1", as_json=True)
+    after = await summary_of(fleet, record)
+    assert (after.note, after.files.parquet, after.faults) == ("", parquet_name(record), ())
+    assert after.totals is not None
+    assert after.totals.rows == 3
+    assert (after.completed_at, after.announced_at) == (before.completed_at, before.announced_at)
     await janitor.look()
     assert len(janitor.events) == 1
 
