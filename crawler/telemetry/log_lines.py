@@ -14,7 +14,7 @@ A_MINUTE = 5
 
 MINUTE = 60.0
 
-_URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#@'\"]*@)?([^\s?#'\"]*)(\?[^\s#'\"]*)?")
+_URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)(?:[^\s/?#'\"]*@)?([^\s?#'\"]*)(\?[^\s#'\"]*)?")
 
 
 class _Kind(msgspec.Struct, gc=False):

@@ -82,6 +82,8 @@ def test_of_many_tracebacks_one_is_shown(kept: tuple[Kept, logging.Logger]) -> N
     [
         ("GET https://h.example/a/b?token=s3cret&x=1 failed", "GET https://h.example/a/b?… failed"),
         ("'http://user:s3cret@h.example:8080/a'", "'http://h.example:8080/a'"),
+        ("'http://user:s3@s3cret@h.example:8080/a'", "'http://h.example:8080/a'"),
+        ("http://h.example/@someone?s3cret", "http://h.example/@someone?…"),
         ("at redis://:s3cret@127.0.0.1:6379/0 there", "at redis://127.0.0.1:6379/0 there"),
         ("url='https://h/?a=s3cret', next", "url='https://h/?…', next"),
         ("HTTPS://H/?s3cret#part", "HTTPS://H/?…#part"),
