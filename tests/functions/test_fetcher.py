@@ -13,7 +13,7 @@ import pytest
 
 from crawler.entrypoints import fetcher_function
 from crawler.entrypoints.fetcher_function import RESERVE, Fetcher
-from crawler.errors import StateMismatch, StateMissing, UsageError
+from crawler.errors import StateMismatch, StateMissing, StateUnavailable, UsageError
 from crawler.state.aws.records import Feed, encode
 from tests.aws.places import Place
 from tests.aws.proxy import Proxy
@@ -134,6 +134,35 @@ async def test_what_is_no_message_of_ours_is_dropped_and_plain_seeds_are_fetched
     assert "no seed" in caplog.text
     assert (await state.counts("c")).done == 1
     assert place.depth() == (0, 0, 0)
+
+
+async def test_what_comes_twice_in_one_event_is_fetched_once(place: Place, seed: Seed, fetcher: Fetcher) -> None:
+    async with serve(site(leaf)) as server:
+        state = await seed(server.url("/page"))
+        for body in (server.url("/plain"), server.url("/plain"), f'{{"url": "{server.url("/plain")}"}}'):
+            place.send(body)
+        batch = event(place)
+        staying = await call(fetcher, {"Records": batch["Records"] * 2})
+        assert staying == []
+        answered(place, batch, staying)
+    assert pages(server.targets) == {"/page": 1, "/plain": 1}
+    assert (await state.counts("c")).done == 2
+    assert place.depth() == (0, 0, 0)
+
+
+async def test_a_call_while_aws_is_away_loses_nothing_and_the_next_opens_the_state(
+    place: Place, seed: Seed, fetcher: Fetcher, proxy: Proxy
+) -> None:
+    async with serve(site(leaf)) as server:
+        await seed(server.url("/page"))
+        batch = event(place)
+        proxy.fail("GetQueueUrl", 503, "ServiceUnavailable", times=1_000)
+        with pytest.raises(StateUnavailable):
+            await call(fetcher, batch)
+        proxy.heal()
+        failed(place, batch)
+        assert await work(fetcher, place) == []
+    assert pages(server.targets) == {"/page": 1}
 
 
 async def test_a_feeder_in_an_event_does_its_work_and_sends_its_successor(
