@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import webencodings  # type: ignore[import-untyped]
@@ -45,6 +46,7 @@ class Encoding(NamedTuple):
     codec: codecs.CodecInfo
 
 
+@lru_cache(maxsize=256)
 def lookup(label: str) -> Encoding | None:
     """Find an encoding by one of its labels (Encoding Standard 4.2); None when the standard knows none."""
     found = webencodings.lookup(label)

@@ -31,14 +31,20 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def header(self, name: bytes) -> str | None:
         """First value of a field, by its lower-case name, as Latin-1 text; None when absent."""
+        size = len(name)
         for field, value in self.headers:
-            if field.lower() == name:
+            if len(field) == size and field.lower() == name:
                 return value.decode("latin-1").strip()
         return None
 
     def header_all(self, name: bytes) -> list[str]:
         """All values of a field, in order."""
-        return [value.decode("latin-1").strip() for field, value in self.headers if field.lower() == name]
+        size = len(name)
+        return [
+            value.decode("latin-1").strip()
+            for field, value in self.headers
+            if len(field) == size and field.lower() == name
+        ]
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -318,16 +318,20 @@ class _Child:
         if self._socket is None:
             return
         self._unsent.append(memoryview(frame))
-        if len(self._unsent) == 1 and not self._writable():
+        if len(self._unsent) == 1 and not self._sent(self._socket):
             self._loop.add_writer(self._socket, self._writable)
 
-    def _writable(self) -> bool:
-        """Send what the socket takes; True when nothing is left."""
+    def _writable(self) -> None:
         assert self._socket is not None
+        if self._sent(self._socket):
+            self._loop.remove_writer(self._socket)
+
+    def _sent(self, ours: socket.socket) -> bool:
+        """Send what the socket takes; True when nothing is left."""
         unsent = self._unsent
         try:
             while unsent:
-                sent = self._socket.send(unsent[0])
+                sent = ours.send(unsent[0])
                 if sent < len(unsent[0]):
                     unsent[0] = unsent[0][sent:]
                 else:
@@ -336,7 +340,6 @@ class _Child:
             return False
         except OSError:  # it is gone; reading says so, after the answers that are still there
             unsent.clear()
-        self._loop.remove_writer(self._socket)
         return True
 
     def _readable(self) -> None:

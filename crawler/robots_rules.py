@@ -70,13 +70,19 @@ class Rules:
 
     def decisive(self, target: str) -> Rule | None:
         """The rule that decides about a path and query as it goes on the wire; None when none matches."""
-        found = [rule for one in spellings(target) if (rule := self._first(one)) is not None]
+        one, *others = spellings(target)
+        if not others:
+            return self._first(one)
+        found = [rule for each in (one, *others) if (rule := self._first(each)) is not None]
         return min(found, key=lambda rule: (-rule.octets, not rule.allow, rule.line), default=None)
 
     def _first(self, target: str) -> Rule | None:
         # Most rules are plain beginnings, and one call rules all of them out.
         rules = self._rules if target.startswith(self._prefixes) else self._others
-        return next((rule for rule in rules if rule.matches(target)), None)
+        for rule in rules:
+            if rule.matches(target):
+                return rule
+        return None
 
 
 def rules_of(value: str, *, allow: bool, line: int) -> list[Rule]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from crawler.url_key import STANDARD, Keys
+from crawler.urls import authority
 
 REPEATS, NUMBERS = 3, 5
 """How often a segment may occur in a path: a name, and a number, which dates and numbered folders repeat rightly."""
@@ -106,7 +107,7 @@ def _leaves_the_calendar(url: str, page: str, year: int) -> bool:
     and a number is not always a year: there only what leads from a page of a calendar to another, out of the bounds,
     is a trap.
     """
-    found = list(_years(url)) if _FOUR_DIGITS.search(url) else []
+    found = list(_years(url)) if _FOUR_DIGITS.search(url, authority(url)[1]) else []
     last = year + YEARS_AHEAD
     if not found or any(FIRST_YEAR <= each <= last for each, _ in found):
         return False
