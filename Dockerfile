@@ -6,7 +6,8 @@ RUN python -m venv /opt/crawler
 COPY requirements/fetcher.lock /tmp/fetcher.lock
 RUN /opt/crawler/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/fetcher.lock
 COPY crawler /opt/crawler/lib/python3.12/site-packages/crawler
-RUN /opt/crawler/bin/python -m compileall -q /opt/crawler/lib
+# Files come with the modes that a checkout gave them, and the worker is another user than their owner.
+RUN chmod -R a+rX /opt/crawler && /opt/crawler/bin/python -m compileall -q /opt/crawler/lib
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/crawler /opt/crawler

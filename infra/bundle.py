@@ -132,15 +132,21 @@ def _made(wanted: Path, fill: Callable[[Path], None]) -> Path:
     FOLDER.mkdir(parents=True, exist_ok=True)
     _tidy(wanted)
     part = Path(tempfile.mkdtemp(prefix=f"{wanted.name}-", suffix=".part", dir=FOLDER))
-    part.chmod(0o755)
     try:
         fill(part)
+        _readable(part)
         with contextlib.suppress(OSError):  # it has come to be meanwhile
             part.rename(wanted)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     assert wanted.exists(), f"cannot rename to {wanted}"
     return wanted
+
+
+def _readable(folder: Path) -> None:
+    """For everybody. A zip keeps the modes that this machine's umask made, and in Lambda another user runs the code."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _tidy(wanted: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -74,6 +75,25 @@ def test_packages_come_from_the_lock_by_hash(dockerfile: list[tuple[str, str]]) 
     installs = [arguments for word, arguments in dockerfile if word == "RUN" and "pip install" in arguments]
     assert len(installs) == 1
     assert "--require-hashes" in installs[0]
+
+
+def test_the_worker_s_user_may_read_what_a_strict_umask_checked_out(
+    dockerfile: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """COPY keeps the modes of the checkout, and bytecode takes those of its source."""
+    source, python = tmp_path / "lib" / "crawler" / "a.py", tmp_path / "bin" / "python"
+    for file in (source, python):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        file.chmod(0o600)
+    source.parent.chmod(0o700)
+    python.chmod(0o700)
+    (step,) = [arguments for word, arguments in dockerfile if word == "RUN" and "compileall" in arguments]
+    chmod, _, compiling = step.partition(" && ")
+    assert compiling.startswith("/opt/crawler/bin/python -m compileall")
+    subprocess.run(chmod.replace("/opt/crawler", str(tmp_path)), shell=True, check=True)
+    modes = [path.stat().st_mode & 0o777 for path in (source, source.parent, python)]
+    assert modes == [0o644, 0o755, 0o755]
 
 
 def test_no_secret_can_get_in(dockerfile: list[tuple[str, str]]) -> None:

@@ -1,7 +1,8 @@
-"""The functions' libraries can be loaded where Lambda runs them, which is not this machine."""
+"""The functions' code can be loaded where Lambda runs it, which is not this machine."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +47,15 @@ def test_libraries_are_for_the_functions_processor_python_and_c_library(kind: bu
         if tag := re.search(r"\.cpython-(\d+)-", name):
             assert tag[1] == bundle.PYTHON.replace(".", ""), name
     assert max(map(newest_libc, libraries.values())) > (2, 0)
+
+
+def test_the_code_is_for_everybody_to_read_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda runs it as another user than its owner, and a zip keeps the modes."""
+    monkeypatch.setattr(bundle, "FOLDER", tmp_path)
+    before = os.umask(0o077)
+    try:
+        folder = bundle.bare()
+    finally:
+        os.umask(before)
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in (folder, *folder.rglob("*"))}
+    assert modes == {(True, 0o755), (False, 0o644)}
