@@ -28,6 +28,7 @@ from crawler.state.aws.state import AwsState
 from crawler.telemetry.names import Ledger, Watch
 from tests.aws.places import copy_of, pages
 from tests.aws.proxy import Answer, Forward, Proxy
+from tests.contract.words import page, parent
 from tests.emulator import Emulator
 from tests.faults.site import Site, small_site
 from tests.janitor.account import Account
@@ -193,6 +194,29 @@ async def test_the_queues_dead_letters_are_dead_pages_after_a_look(account: Acco
     (event,) = account.events()
     (row,) = pq.read_table(_file(account.object(event["detail"]["parquet"]))).to_pylist()
     assert (row["url"], row["outcome"], row["reason"]) == (poison.url, "dead", "crash")
+    (record,) = await state.crawls()
+    assert (await verify(state, open_store(state.home), record)).faults == []
+
+
+async def test_links_skipped_on_a_page_that_killed_all_its_workers_have_their_rows(
+    account: Account, state: AwsState
+) -> None:
+    await state.create(CrawlRecord(id="c", started_at=time.time(), settings=CrawlSettings(rate=0.0)))
+    (poison,) = pages(1)
+    await state.add("c", [poison])
+    await state.add("c", [page("/deep", parent=parent(poison), depth=1, skip="max-depth")])  # and nobody wrote its row
+    account.sqs.purge_queue(QueueUrl=account.place.url(account.place.normal))
+    account.place.send(copy_of(account.place, poison.url), account.place.dead)
+    await call()
+    assert (await call())["closed"] == ["c"]
+    (event,) = account.events()
+    rows = pq.read_table(_file(account.object(event["detail"]["parquet"]))).to_pylist()
+    assert {(row["url"], row["outcome"], row["reason"], row["parent_url"]) for row in rows} == {
+        (poison.url, "dead", "crash", None),
+        ("http://a.example/deep", "skipped", "max-depth", poison.url),
+    }
+    summary = msgspec.json.decode(account.object(event["detail"]["summary"]), type=Summary)
+    assert summary.faults == ()
     (record,) = await state.crawls()
     assert (await verify(state, open_store(state.home), record)).faults == []
 
