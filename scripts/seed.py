@@ -9,7 +9,8 @@ URL that is sent twice is crawled once. Credentials and region come from where A
 from AWS_ENDPOINT_URL. Rights: cloudformation:DescribeStacks on the stack; sqs:GetQueueUrl and sqs:SendMessage on the
 queue.
 
-Exit codes: 0 all were sent, 2 something was not: each line of the input that was left out is named on standard error.
+Exit codes: 0 all were sent, 2 something was not: each line of the input that was left out is named on standard error;
+130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import sys
 import time
@@ -27,7 +29,7 @@ from urllib.parse import urlsplit
 
 import boto3  # type: ignore[import-untyped]
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 OUTPUTS = {"high": "FrontierHigh", "normal": "FrontierNormal", "low": "FrontierLow"}
 """Outputs of the stack that name its queues, by priority."""
@@ -48,6 +50,15 @@ ATTEMPTS = 6
 """Times that a message is sent which SQS refuses for the moment; pauses in between double from PAUSE seconds on."""
 
 PAUSE = 0.2
+
+STOPPED = 130
+"""Exit code after Ctrl-C."""
+
+ADVICE = {
+    NoCredentialsError: "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    NoRegionError: "set AWS_DEFAULT_REGION, or one in the profile",
+}
+"""What to do about errors that do not say it themselves."""
 
 
 class Seed(NamedTuple):
@@ -74,6 +85,15 @@ class Report:
 
 def say(line: str) -> None:
     sys.stderr.write(f"seed.py: {' '.join(line.split())}\n")
+
+
+def tell(line: str) -> None:
+    """A line of result; that nobody reads it any more changes nothing of what was sent."""
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # ---------------------------------------------------------------- from lines to messages
@@ -226,7 +246,7 @@ def run(given: argparse.Namespace, report: Report) -> None:
 def main() -> int:
     report = Report()
     given = arguments(sys.argv[1:])
-    stopped = ""
+    stopped, code = "", 2
     try:
         run(given, report)
     except Refused as error:
@@ -235,14 +255,15 @@ def main() -> int:
         told = error.response.get("Error", {})
         stopped = f"AWS refused {error.operation_name}: {told.get('Message') or told.get('Code')}"
     except (BotoCoreError, ValueError) as error:
-        stopped = f"AWS cannot be asked: {error}"
+        advice = next((f"; {text}" for kind, text in ADVICE.items() if isinstance(error, kind)), "")
+        stopped = f"AWS cannot be asked: {str(error).rstrip('.')}{advice}"
     except KeyboardInterrupt:
-        stopped = "stopped"
+        stopped, code = "stopped", STOPPED
     if report.sent or not stopped:
-        sys.stdout.write(f"{report.sent} URLs sent" + (f", {report.left_out} left out\n" if report.left_out else "\n"))
+        tell(f"{report.sent} URLs sent" + (f", {report.left_out} left out" if report.left_out else ""))
     if stopped:
         say(f"{stopped}{'; sending all again does no harm' if report.sent else ''}")
-    return 2 if stopped or report.left_out else 0
+    return code if stopped or report.left_out else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -190,14 +191,19 @@ def test_what_is_wrong_is_one_line(emulator: Emulator, arguments: tuple[str, ...
     assert says in line
 
 
-@pytest.mark.parametrize("missing", ["AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION"])
-def test_an_account_that_cannot_be_used_is_one_line(emulator: Emulator, tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "advice"), [("AWS_ACCESS_KEY_ID", "set AWS_PROFILE"), ("AWS_DEFAULT_REGION", "set AWS_DEFAULT_REGION")]
+)
+def test_an_account_that_cannot_be_used_is_one_line(
+    emulator: Emulator, tmp_path: Path, missing: str, advice: str
+) -> None:
     nowhere = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"), "AWS_CONFIG_FILE": str(tmp_path / "none")}
     env = {name: value for name, value in emulator.environment.items() if name != missing} | nowhere
     result = seed(env, "S", "http://a.example/")
     assert (result.returncode, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith("seed.py: AWS cannot be asked: ")
+    assert advice in line
 
 
 def test_a_file_that_cannot_be_read_is_one_line(queues: Queues) -> None:
@@ -211,6 +217,48 @@ def test_an_output_that_names_a_host_is_refused(emulator: Emulator) -> None:
     result = seed(emulator.environment, "Hostile", "http://a.example/")
     assert (result.returncode, result.stdout) == (2, "")
     assert "has no output FrontierNormal with a queue's name" in result.stderr
+
+
+def test_ctrl_c_says_what_was_sent_and_leaves_with_130(queues: Queues) -> None:
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, queues.name, "--file", "-"],
+        env=command.clean_environment(queues.env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        # More than one round of requests, and then no end.
+        process.stdin.write("".join(f"http://a.example/{number}\n" for number in range(1_000)))
+        process.stdin.flush()
+        sqs = queues.emulator.client("sqs")
+        url = sqs.get_queue_url(QueueName=queues.outputs["FrontierNormal"])["QueueUrl"]
+        ask = {"QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"]}
+        command.wait_for(
+            lambda: int(sqs.get_queue_attributes(**ask)["Attributes"]["ApproximateNumberOfMessages"]) > 100
+        )
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert output.endswith(" URLs sent\n")
+    assert errors == "seed.py: stopped; sending all again does no harm\n"
+
+
+def test_urls_are_sent_though_nobody_reads_how_many(queues: Queues) -> None:
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, queues.name, "http://a.example/"],
+        env=command.clean_environment(queues.env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    assert len(queues.bodies()) == 1
 
 
 def test_a_worker_crawls_what_the_script_sent(queues: Queues, tmp_path: Path) -> None:

@@ -44,7 +44,10 @@ class S3Store:
     def __init__(self, bucket: str, prefix: str, address: str) -> None:
         self.bucket, self.address = bucket, address
         self._prefix = f"{prefix}/" if prefix else ""
-        self._session = aioboto3.Session()
+        try:
+            self._session = aioboto3.Session()
+        except BotoCoreError as error:  # a profile that is not there, a file that cannot be read
+            raise StoreError(f"the AWS settings cannot be used: {_line(error)}") from None
 
     async def check(self) -> None:
         """Lists one key: the right that reading needs. What a PUT needs shows at the first flush."""

@@ -123,9 +123,9 @@ def reaches(home: str, address: str) -> bool:
 def open_store(address: str) -> Store:
     """From a `--store` address to a store; touches nothing. UsageError for an address of no known form."""
     scheme, separator, _ = address.partition("://")
-    if not separator:
-        if not address:
-            raise UsageError(f"--store is empty: use {FORMS}")
+    if not address:
+        raise UsageError(f"--store is empty: use {FORMS}")
+    if not separator and not re.match(r"(file|s3):", address):
         return _directory(Path(address).absolute(), str(Path(address).absolute()))
     parts = urlsplit(address)
     if scheme == "file":

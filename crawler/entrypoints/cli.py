@@ -5,6 +5,8 @@ Exit codes: 0 complete, 1 `verify` found a fault, 2 wrong usage or unreachable s
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import sys
 import traceback
@@ -65,7 +67,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.dropping import start_over
     from crawler.entrypoints.places import STATE_FILE, crawl_folder
     from crawler.entrypoints.seeds import check
-    from crawler.entrypoints.show import Progress, out
+    from crawler.entrypoints.show import Progress, done
     from crawler.entrypoints.summary import summary
 
     settings = options.given_settings(given)
@@ -91,8 +93,7 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
         order = run(start_over(order, ask=not given["yes"]), given)
     outcome = run(command.crawl(order, Progress(quiet=given["quiet"] or given["as_json"])), given)
     text = run(summary(order.state, outcome, as_json=given["as_json"]), given)
-    if not given["quiet"]:
-        out(text)
+    done(text, given)
     raise click.exceptions.Exit(STOPPED if outcome.stopped else 0)
 
 
@@ -110,7 +111,7 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.commands import seed as command
     from crawler.entrypoints.cookies import given_cookies
     from crawler.entrypoints.seeds import check, seed_lines
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
     if not urls and not given["file"] and not given["sitemap"]:
         raise UsageError("give URLs, --file F with one URL a line ('-' reads standard input), or --sitemap URL")
@@ -128,7 +129,7 @@ def seed(urls: tuple[str, ...], **given: Any) -> None:
         given["sitemap"],
         as_json=given["as_json"],
     )
-    out(run(work, given))
+    done(run(work, given), given)
 
 
 @cli.command()
@@ -220,9 +221,9 @@ def verify(**given: Any) -> None:
 def merge(**given: Any) -> None:
     """Merge the rows of all workers into one Parquet file, one row a URL."""
     from crawler.entrypoints.commands import merge as command
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
-    out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
+    done(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given), given)
 
 
 for command in (robots, cost, pause, resume, dead, sweep, purge, sql):
@@ -231,32 +232,39 @@ for command in (robots, cost, pause, resume, dead, sweep, purge, sql):
 
 def main() -> None:
     """Entry point: every error is one line on standard error that says what to do; a traceback only with -vv."""
-    code, text = 2, ""
     try:
         interrupt_on_stop_signals()
         code = cli(standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
+        code = 2
         sys.stderr.write(error.format_message() + "\n")
-    except click.ClickException as error:
-        text = error.format_message()
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            text += f" (see {error.ctx.command_path} --help)"
-    except CrawlerError as error:
-        text = str(error)
-    except (click.Abort, KeyboardInterrupt):
-        code = STOPPED
-    except ModuleNotFoundError as error:
-        # The worker's image leaves out what only merges.
-        text = f"this needs {error.name}, which is not installed here: pip install crawler"
-    except SystemExit:  # whoever read has gone: the library leaves with 1, which is what `verify` says of a fault
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = STOPPED
-    except Exception as error:
-        text = f"internal fault: {type(error).__name__}: {error} (run again with -vv for the traceback)"
-    if text:
-        if "-vv" in sys.argv:
-            traceback.print_exc()
-        sys.stderr.write(f"crawler: {' '.join(text.split())}\n")
+    except BaseException as error:
+        code, text = _ending(error)
+        if text:
+            # A wrong option is met before logging is set up.
+            if "-vv" in sys.argv or logging.getLogger().isEnabledFor(logging.DEBUG):
+                traceback.print_exception(error)
+            sys.stderr.write(f"crawler: {' '.join(text.split())}\n")
     if code == STOPPED:
         leave_at_once(code)
     sys.exit(code)
+
+
+def _ending(error: BaseException) -> tuple[int, str]:
+    """The exit code for what ended a command, and what to say of it; "" for nothing."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return STOPPED, ""
+    if isinstance(error, SystemExit):  # whoever read has gone: the library leaves with 1, as `verify` does for a fault
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return STOPPED, ""
+    if isinstance(error, click.ClickException):
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        return 2, error.format_message() + (f" (see {context.command_path} --help)" if context else "")
+    if isinstance(error, CrawlerError):
+        return 2, str(error)
+    if isinstance(error, ModuleNotFoundError):
+        # The worker's image leaves out what only merges.
+        return 2, f"this needs {error.name}, which is not installed here: pip install crawler"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return 2, f"cannot write {error.filename or 'the output'}: {error.strerror}"
+    return 2, f"internal fault: {type(error).__name__}: {error} (run again with -vv for the traceback)"

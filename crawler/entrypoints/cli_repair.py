@@ -73,14 +73,14 @@ def dead_retry(
     them as for all pages. Doing it twice does no harm.
     """
     from crawler.entrypoints.dead import retry
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
     if urls and (everything or reason or host):
         raise UsageError("name URLs, or choose with --reason, --host or --all, not both")
     if not (urls or everything or reason or host):
         raise UsageError("say which: URLs, --reason R, --host H, or --all for every dead letter of the crawl")
     work = retry(need_state(given), given["store"], given["crawl"], urls, reason, host, rate, as_json=given["as_json"])
-    out(run(work, given))
+    done(run(work, given), given)
 
 
 @click.command()
@@ -91,9 +91,9 @@ def sweep(**given: Any) -> None:
     Such a page is the trace of a crash that nothing else has mended. It is safe at any time.
     """
     from crawler.entrypoints.commands import sweep as command
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
-    out(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given))
+    done(run(command(need_state(given), given["store"], given["crawl"], as_json=given["as_json"]), given), given)
 
 
 @click.command()
@@ -108,7 +108,7 @@ def purge(**given: Any) -> None:
     crawls on the state are not touched. To drop the output too and begin again: `crawl --fresh`.
     """
     from crawler.entrypoints.dropping import purge as command
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
     work = command(need_state(given), given["store"], given["crawl"], ask=not given["yes"], as_json=given["as_json"])
-    out(run(work, given))
+    done(run(work, given), given)

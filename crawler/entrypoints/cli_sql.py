@@ -16,7 +16,7 @@ from crawler.errors import UsageError
 @options.state_option
 @options.store_option
 @options.crawl_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a row, for scripts.")
+@options.option("--json", "as_json", is_flag=True, help="Print a JSON object a row, for scripts.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, names first.")
 @options.quietness
 def sql(query: str | None, **given: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from crawler.entrypoints.status import hosts_of, status_of
 from crawler.errors import NotImportable
 from crawler.model import CrawlRecord
 from crawler.state.port import CrawlState
+
+log = logging.getLogger(__name__)
 
 WATCH = 2.0
 """Seconds between two looks of `status --watch`."""
@@ -53,7 +56,7 @@ async def named(state: CrawlState, crawl: str | None) -> CrawlRecord:
     """The crawl meant; when it was not named, says which."""
     record = await pick_crawl(state, crawl)
     if crawl is None:
-        warn(f"crawl {record.id}")
+        log.warning("crawl %s", record.id)  # -q keeps this back
     return record
 
 
@@ -125,9 +128,14 @@ async def sweep(address: str, store: str | None, crawl: str | None, *, as_json: 
     async with opened(address, store=store, crawl=crawl) as state:
         record = await named(state, crawl)
         count = await state.sweep(record.id)
+        counts = await state.counts(record.id)
     if as_json:
         return json_line({"crawl": record.id, "queued": count})
-    return f"{count} pages queued again" if count else "0 pages queued again: none was left behind"
+    if count:
+        return f"{count} pages queued again"
+    if counts.outstanding and not counts.exact:
+        return "0 pages queued again: what is left behind shows only when the queues are empty, and no crawl is paused"
+    return "0 pages queued again: none was left behind"
 
 
 async def merge(address: str, store: str | None, crawl: str | None, *, as_json: bool) -> str:

@@ -35,8 +35,8 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 def quietness(function: F) -> F:
     """-v/-q, on every command."""
     return together(
-        click.option("-v", "--verbose", count=True, help="Say more; -vv shows tracebacks."),
-        click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong."),
+        option("-v", "--verbose", count=True, help="Say more; -vv shows tracebacks."),
+        option("-q", "--quiet", is_flag=True, help="Say only what went wrong, and what was asked for."),
     )(function)
 
 
@@ -45,7 +45,7 @@ state_option = option(
 )
 store_option = option("--store", help="Where the archive is: a folder, or s3://bucket/prefix.", metavar="URL")
 crawl_option = option("--crawl", help="Which crawl; without it the only one, else the latest.", metavar="ID")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+json_option = option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 
 common = together(state_option, store_option, crawl_option, json_option, quietness)
 

@@ -34,9 +34,9 @@ def resume(**given: Any) -> None:
 
 
 def _command(paused: bool, given: dict[str, Any]) -> None:
-    from crawler.entrypoints.show import out
+    from crawler.entrypoints.show import done
 
-    out(run(set_paused(need_state(given), given["crawl"], paused, as_json=given["as_json"]), given))
+    done(run(set_paused(need_state(given), given["crawl"], paused, as_json=given["as_json"]), given), given)
 
 
 async def set_paused(address: str, crawl: str | None, paused: bool, *, as_json: bool) -> str:
@@ -50,12 +50,14 @@ async def set_paused(address: str, crawl: str | None, paused: bool, *, as_json: 
         status = await status_of(state, record)
     if as_json:
         return json_line({"crawl": record.id, "state": status.state, "paused": status.paused, "changed": changed})
-    name, waiting = f"crawl {record.id}", f"{status.pending:,} pages wait"
+    # Leased ones, too: workers give them back, but those whose requests are in flight.
+    name, left = f"crawl {record.id}", status.pending + status.leased
+    waiting = "1 page is left" if left == 1 else f"{left:,} pages are left"
     if status.state == "complete":
         return f"{name} is complete: there is nothing to {'pause' if paused else 'resume'}"
     if not changed:
         return f"{name} is paused already" if paused else f"{name} is not paused"
     if paused:
-        return f"{name} is paused: {waiting} for `crawler resume`"
+        return f"{name} is paused: {waiting}; `crawler resume` lets it go on"
     workers = "" if status.workers_alive else "; no worker is alive: start `crawler work`, or let the stack do so"
     return f"{name} goes on: {waiting}{workers}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -194,6 +195,12 @@ def verdict(report: VerifyReport) -> str:
         lines.append(f"and {report.fault_count - len(report.faults):,} faults more")
     lines.append("nothing is missing" if report.ok else f"{report.fault_count:,} faults")
     return "\n".join(lines)
+
+
+def done(text: str, given: Mapping[str, Any]) -> None:
+    """What a command did: nothing with -q, but what --json asks for is printed."""
+    if given["as_json"] or not given["quiet"]:
+        out(text)
 
 
 def out(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,7 @@ async def work(
 ) -> Exit:
     """Open state and store, work until stopped or complete, close. `supervised`: stop when standard input ends, so
     that no worker outlives the process that started it."""
-    name = name or worker_name()
+    name = checked_name(name) if name else worker_name()
     tune_memory()
     state = await open_with_rows(address, worker=name, store=store, crawl=crawl)
     try:
@@ -58,6 +59,13 @@ async def work(
                 return await (reported(worker, Report(worker, address, name), Lines()) if metrics else worker.run())
     finally:
         await state.close()
+
+
+def checked_name(name: str) -> str:
+    """A worker's name begins its files' names. Raises UsageError."""
+    if re.fullmatch(r"[\w-][\w.-]{0,99}", name) is None:
+        raise UsageError(f"--name {name!r}: use up to 100 letters, digits, '.', '_' and '-', not beginning with '.'")
+    return name
 
 
 def _on_end_of_input(stop: Callable[[], None]) -> None:

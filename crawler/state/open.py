@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from crawler.errors import StateMissing, UsageError
@@ -35,7 +36,7 @@ async def open_state(
     if address.startswith("aws:?"):
         return await _aws(address.removeprefix("aws:"), worker, write_rows)
     scheme, separator, rest = address.partition("://")
-    if not separator:
+    if not separator and not re.match(r"(sqlite|rediss?|aws):", address):
         return await _sqlite(address, worker, create)
     if scheme == "sqlite":
         return await _sqlite(rest.removeprefix("/") if rest == "/:memory:" else rest, worker, create)

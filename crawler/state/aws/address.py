@@ -71,7 +71,10 @@ async def _from_stack(stack: str, aws: Aws) -> Names:
         outputs = await aws.stack_outputs(stack)
     except Refused as error:
         if error.code == "ValidationError":
-            raise StateMissing(f"there is no stack {stack!r} in this AWS account and region: deploy it first") from None
+            place = f"this AWS account and region ({aws.region})"
+            raise StateMissing(
+                f"there is no stack {stack!r} in {place}: deploy it first, or name the right one"
+            ) from None
         raise
     missing = sorted({"FrontierHigh", "FrontierNormal", "FrontierLow", "VisitedTable", "ControlTable"} - outputs.keys())
     if missing:

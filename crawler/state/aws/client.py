@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import aioboto3
 import aiohttp
 from aiobotocore.config import AioConfig
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
 from botocore.parsers import ResponseParserError
 
 from crawler.cost.usage import PROCESS
@@ -61,6 +70,11 @@ THROTTLED = frozenset(
 )
 """Codes inside a 200 answer that say: the same again later."""
 
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+"""Codes for credentials that were good once."""
+
+SIGN_IN = "sign in again, for example with `aws sso login`"
+
 
 class Refused(StateUnavailable):
     """A service's answer was an error. `code` is AWS's own; `item` is the item on which a condition failed, if told."""
@@ -86,7 +100,10 @@ class Aws:
     @classmethod
     async def connect(cls) -> Aws:
         """Make the clients; sends nothing. Endpoint, region and credentials come from where AWS tools look for them."""
-        aws = cls()
+        try:
+            aws = cls()
+        except BotoCoreError as error:
+            raise _usage(error) from None
         try:
             aws.sqs = await aws._enter("sqs", AioConfig(**TIMES))
             # For requests that wait at the server: a dead connection is to be noticed sooner by all others.
@@ -98,6 +115,11 @@ class Aws:
             await aws.close()
             raise
         return aws
+
+    @property
+    def region(self) -> str:
+        """Where the clients send their requests."""
+        return self.sqs.meta.region_name
 
     async def _enter(self, service: Any, config: AioConfig) -> Any:
         try:
@@ -130,9 +152,14 @@ class Aws:
             told = error.response.get("Error", {})
             item: dict[str, Any] = error.response.get("Item", {})  # type: ignore[assignment]
             text = f"{error.operation_name}: {told.get('Message') or told.get('Code') or 'no reason given'}"
+            if told.get("Code") in EXPIRED:
+                text = f"{text.rstrip('.')}; {SIGN_IN}"
             raise Refused(told.get("Code", ""), f"AWS refused {_one_line(text)}", item) from None
         except (NoCredentialsError, PartialCredentialsError, NoRegionError) as error:
             raise _usage(error) from None
+        except (CredentialRetrievalError, TokenRetrievalError, SSOError) as error:
+            # No UsageError: where a machine has them from a service, that may answer again.
+            raise StateUnavailable(f"no AWS credentials: {_one_line(str(error)).rstrip('.')}; {SIGN_IN}") from None
         except (BotoCoreError, ResponseParserError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise StateUnavailable(f"AWS does not answer: {_one_line(str(error) or type(error).__name__)}") from None
         if needed and needed not in answer:
@@ -254,7 +281,7 @@ def _usage(error: Exception) -> UsageError:
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return UsageError("no AWS credentials: set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if isinstance(error, NoRegionError):
-        return UsageError("no AWS region: set AWS_REGION or AWS_DEFAULT_REGION")
+        return UsageError("no AWS region: set AWS_DEFAULT_REGION, or one in the profile (AWS_REGION is not read)")
     return UsageError(f"the AWS settings cannot be used: {_one_line(str(error))}")
 
 
