@@ -199,9 +199,7 @@ def _links(found: _Found, url: str, encoding: str, keys: Keys) -> tuple[tuple[Li
     links: dict[bytes, Link] = {}
     bad = size = 0
     for base, coded_in, hrefs in _documents(found, url, encoding):
-        link_at = resolver.at(base, coded_in)
-        for href in hrefs:
-            link = link_at(href)
+        for link in resolver.links(hrefs, base, coded_in):
             if link is None or len(link.url) > MAX_HREF:
                 bad += 1
             elif link.digest not in links and size < MAX_LINKS_SIZE:

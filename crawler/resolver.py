@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from crawler.fetched import Link
 from crawler.url_key import STANDARD, Keys
@@ -11,30 +11,58 @@ from crawler.urls import PLAIN, can_be_looked_up, encode_query, host_of, resolve
 MEMO_URL = 1024
 """Longest URL that is remembered by a Resolver, in bytes: bounds its memory."""
 
+_ROOTED = ("/", "http://", "https://")
+"""How hrefs begin that mean the same on every page of an origin."""
+
 
 class Resolver:
-    """Turns the hrefs of many pages into links of a crawl with these `keys`; remembers at most `limit` by wire URL.
+    """Turns the hrefs of many pages into links of a crawl with these `keys`; remembers at most `limit` by wire URL, and
+    as many by href.
 
     A site repeats its links from page to page. Most hrefs become their wire URL by being put behind the origin or the
     folder; if that guess is a wire URL met before, it is right, for parsing a serialised URL gives it back unchanged
-    (URL Standard 4.5). The memo is dropped whole when full.
+    (URL Standard 4.5). A guess that was right is not made again on pages of that origin: menus have the same hrefs
+    everywhere. Each memo is dropped whole when full.
     """
 
     def __init__(self, keys: Keys = STANDARD, limit: int = 40_000) -> None:
         self._digest, self._limit = keys.digest, limit
         self._links: dict[str, Link] = {}
+        self._menus: dict[str, dict[str, Link]] = {}
+        self._in_menus = 0
+
+    def links(self, hrefs: Iterable[str], base: str, encoding: str = "utf-8") -> list[Link | None]:
+        """The links of a document of that base URL and encoding (None: see `resolve`)."""
+        menu, link_at = self._menu(_root(base)), self.at(base, encoding)
+        return [menu.get(href) or link_at(href) for href in hrefs]
 
     def at(self, base: str, encoding: str = "utf-8") -> Callable[[str], Link | None]:
         """Return the function from href to link (None: see `resolve`) for a document of that base URL and encoding."""
-        root = base[: base.find("/", base.find("//") + 2)]
+        root = _root(base)
         folder = base[: base.partition("?")[0].rfind("/") + 1]
-        known = self._links
+        known, menu = self._links, self._menu(root)
 
         def link(href: str) -> Link | None:
             guess = _guess(href, root, folder)
-            return known.get(guess) or self._make(href, guess, base, encoding)
+            found = known.get(guess)
+            if found is None:
+                return self._make(href, guess, base, encoding)
+            if self._in_menus < self._limit and len(href) <= MEMO_URL and href.startswith(_ROOTED):
+                menu[href] = found
+                self._in_menus += 1
+            return found
 
         return link
+
+    def _menu(self, root: str) -> dict[str, Link]:
+        """Links by href for pages of an origin."""
+        if self._in_menus >= self._limit:
+            self._menus, self._in_menus = {}, 0
+        menu = self._menus.get(root)
+        if menu is None:
+            menu = self._menus[root] = {}
+            self._in_menus += 1  # an empty one takes memory, too
+        return menu
 
     def _make(self, href: str, guess: str, base: str, encoding: str) -> Link | None:
         url: str | None = guess
@@ -49,6 +77,10 @@ class Resolver:
                 self._links.clear()
             self._links[url] = link
         return link
+
+
+def _root(base: str) -> str:
+    return base[: base.find("/", base.find("//") + 2)]
 
 
 def _guess(href: str, root: str, folder: str) -> str:

@@ -257,17 +257,36 @@ def test_a_resolver_remembers_what_resolve_says(hrefs: list[str]) -> None:
     resolver = Resolver(limit=10)
     for base in (BASE, "https://example.com/a/c?x", "https://example.com/d/", "http://example.com/a/b.html", BASE):
         link_at = resolver.at(base)
-        for href in hrefs:
-            link = link_at(href)
-            assert (link.url if link else None) == resolve(href, base)
-            assert link is None or link.digest == digest(link.url)
+        # Twice, and a third time: what was made anew, what was guessed, and what was remembered by its href.
+        for links in (resolver.links(hrefs, base), [link_at(href) for href in hrefs], resolver.links(hrefs, base)):
+            for href, link in zip(hrefs, links, strict=True):
+                assert (link.url if link else None) == resolve(href, base)
+                assert link is None or link.digest == digest(link.url)
 
 
 def test_a_resolver_keeps_no_more_than_its_limit() -> None:
     resolver = Resolver(limit=100)
     for host in range(1000):
-        resolver.at(f"https://h{host}.example/")(f"/{host}")
+        for _ in range(3):
+            resolver.links([f"/{host}", f"/{host}#here"], f"https://h{host}.example/")
     assert len(resolver._links) <= 100
+    assert sum(1 + len(menu) for menu in resolver._menus.values()) <= 101
+
+
+def test_a_resolver_keeps_no_more_than_its_limit_of_one_page() -> None:
+    resolver = Resolver(limit=100)
+    for _ in range(3):
+        resolver.links((f"/x#{number}" for number in range(1000)), "https://example.com/")
+    assert sum(1 + len(menu) for menu in resolver._menus.values()) <= 101
+
+
+def test_an_href_that_means_something_else_elsewhere_is_resolved_there() -> None:
+    resolver = Resolver()
+    for base in ("https://a.example/x/", "https://a.example/y/", "http://a.example/x/", "https://b.example/x/") * 3:
+        for href in ("/p", "//c.example/p", "p", "../p", "http/p", "?p", "#p", "https:/p", "/p#q"):
+            (link,) = resolver.links([href], base)
+            assert link is not None
+            assert link.url == resolve(href, base)
 
 
 @pytest.mark.case("A09")
