@@ -147,7 +147,7 @@ async def test_what_cannot_be_settled_is_a_failure_of_the_batch_in_part(
         batch = event(place)
         for operation in ("BatchExecuteStatement", "SendMessageBatch"):
             proxy.fail(operation, 400, "AccessDeniedException", times=1_000)
-        left = staying(await call(function, batch, RESERVE + 2))
+        left = staying(await call(function, batch, RESERVE + 8))
         page = next(record for record in batch["Records"] if "page" in record["body"])
         assert left == [page["messageId"]]
         proxy.heal()
