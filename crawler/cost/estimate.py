@@ -106,11 +106,10 @@ def estimate(site: Site, fleet: Fleet, answer: float) -> Estimate:
     workers = max(1, min(fleet.max_workers, math.ceil(wanted)))
     pace = min(allowed, workers * each)
     crawling = site.pages / pace
-    used = model(site, workers, crawling)
     if fleet.fetchers == "fargate":
-        compute = _fargate(fleet, workers, crawling)
+        compute, used = _fargate(fleet, workers, crawling), model(site, workers, crawling)
     else:
-        compute, used = _functions(site, fleet, answer, crawling, used)
+        compute, used = _functions(site, fleet, answer, workers, crawling)
     units = used.units
     lines = [*prices.requests(used), *compute, prices.logs(_log_bytes(site, fleet, workers, crawling, answer))]
     lines.append(prices.metrics(METRICS * math.ceil((crawling + START) / 3600)))
@@ -136,12 +135,12 @@ def _fargate(fleet: Fleet, workers: int, seconds: float) -> list[Line]:
     return prices.fargate(hours, fleet.cpu, fleet.memory, fleet.spot)
 
 
-def _functions(site: Site, fleet: Fleet, answer: float, seconds: float, used: Usage) -> tuple[list[Line], Usage]:
+def _functions(site: Site, fleet: Fleet, answer: float, workers: int, seconds: float) -> tuple[list[Line], Usage]:
     """A call for each batch. Lambda itself receives and deletes, and polls all lanes."""
     pages, length = fleet.call(site, answer)
     calls = site.pages / pages
     polls = round(LANES * POLLERS * seconds / POLL)
-    used += Usage({"sqs.ReceiveMessage": polls}, {Unit.SQS: polls})
+    used = model(site, workers, seconds, calls) + Usage({"sqs.ReceiveMessage": polls}, {Unit.SQS: polls})
     return prices.functions(calls * length * fleet.function_memory / 1024, calls), used
 
 

@@ -12,6 +12,7 @@ that are slow to answer, limits, what a fleet takes while it waits for nothing.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 
 import msgspec
@@ -31,51 +32,51 @@ SOON, FAR = 20.0, 600.0
 CHUNK = 100
 """Pages of a host that are further behind and wait in one item."""
 
+HORIZON = 12.0
+"""Seconds ahead for which turns are taken at a paced host's gate, not before the first of them is half as far away."""
+
 # Measured.
 
 BACKLOG = 0.1
 """Write units of a page that waits so: written, and emptied later. python -m bench.run starving-aws"""
 
-CLAIM, CLAIMS = 8.0, 1.1
-"""Pages that a claim hands out on paced hosts, which come off the queue up to ten at a time, and how many claims of a
-worker a second bring any: where more pages come than those, each brings more."""
+FULL_CLAIM = 45.0
+"""Pages that a claim hands out where there are many: what there is room for."""
 
-FEW = 6.0
-"""Pages of a paced host that come one by one, as they are found, and not together."""
+BUSY_EMPTY, DRY = 11, 1.5
+"""Receives that find nothing where hosts are not paced: of a worker, at its beginning and at its end; and each time
+that all pages have been handed out before others were found."""
 
-BUSY_CLAIM = 40.0
-"""Pages that a claim hands out at most, and where hosts are not paced: what there is room for."""
+ASKED, ASKED_NEWS, MOST_ASKED = 0.2, 1.5, 3.0
+"""Receives that bring less than a batch on paced hosts: a second of a worker, and each time that pages were found, of
+these not more than so many a second of a worker."""
 
-IDLE_CLAIMS = 0.08
-"""Claims that find nothing, a second of a worker on paced hosts."""
+POLLED = 0.6
+"""Long polls that bring pages of paced hosts, a second of a worker; to keep what one brings takes a request."""
 
-POLLED = 0.33
-"""Long polls that bring pages of paced hosts, a second of a worker; to keep what one brings takes a request. No more
-than one a claim."""
+IN_HAND = 10.0
+"""Seconds at the end of a crawl for which all pages of paced hosts are in hand."""
 
-ASIDE = 0.1
-"""Of the claims on paced hosts, those that meet a page whose turn another worker has taken, and send it again. A worker
-that is alone meets none."""
+LOOKED, LOOKED_NEW = 2.3, 0.3
+"""Requests that read gates of paced hosts, a second of a worker, and each page of a host that is new; besides those
+that a claim makes anyway."""
 
-SHARED_TURNS = 2.9
-"""Turns beyond the first that a write takes at a paced host's gate, shared by the workers: what comes off the queue
-together for a host is spread over them."""
+GATES = 1.3
+"""Gates of paced hosts that these requests read, for a page."""
 
-LOOKS, CROWDED, MANY = 0.36, 0.8, 100.0
-"""Of the requests at paced hosts, those that wait for their turn for so long that the gate is looked at again: of a
-worker that is alone; how many more where there are others; and pages of a host from about which on it is so."""
+NEAR, WAITED = 3.3, 0.8
+"""Turns that a write takes at a paced host's gate where the next one is near, and pages come as they are found; and of
+those that one might take for pages that wait, a share."""
 
-UNSEEN = 0.5
-"""Of the gates that a claim meets, those that the worker has not seen within the last second."""
-
-BUSY_BATCH = 14
-"""Pages whose endings a worker writes together, where it has as many pages as it can fetch."""
-
-GATHERING = 0.07
-"""Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
+LOST = 0.075
+"""Of these writes, those that each other worker makes vain, since it was faster."""
 
 PACED_ENDS, BUSY_ENDS = 0.8, 1.8
 """Flushes of a worker because nothing else was to do: at its beginning and at its end."""
+
+UNSEEN = 0.5
+"""Of the gates that are looked at where hosts are not paced, those that the worker has not seen within the last second.
+"""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,18 +94,29 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     listed: float = 0.0
 
 
-def model(site: Site, workers: int, seconds: float) -> Usage:
-    """Requests and units of a crawl that so many workers finish in so many seconds."""
-    pace = site.pages / workers / max(seconds, 1.0)
-    batch = 1 + pace * GATHERING if site.rate else BUSY_BATCH
+def model(site: Site, workers: int, seconds: float, calls: float = 0.0) -> Usage:
+    """Requests and units of a crawl that so many workers finish in so many seconds from their first claims on.
+
+    `calls`: of functions, which receive nothing themselves and flush at the end of each; 0: the workers are processes.
+    """
+    # While pages are found, the hosts, or the fleet, are asked as fast as they may; at the end fewer are left to be.
+    pace = min(site.hosts * site.rate, site.pages / max(1.0, seconds - IN_HAND)) / workers
+    walked = walk(site.pages, site.hosts, site.links, workers, pace, SOON * site.rate, site.listed)
     steps = _Steps()
     _start(steps, workers)
     _alive(steps, workers, seconds)
     _hosts(steps, site, workers)
-    walked = walk(site.pages, site.hosts, site.links, workers, batch, SOON * site.rate, site.listed)
     _discovery(steps, walked, site)
-    _claims(steps, site, workers, seconds)
-    _endings(steps, site, workers, seconds)
+    steps.sqs("ReceiveMessage", site.pages / MESSAGES)
+    if not calls:
+        _waste(steps, site, workers, seconds, walked)
+    if site.rate:
+        _gates(steps, site, workers, seconds)
+        _turns(steps, site, workers)
+    else:
+        _busy_claims(steps, site)
+    ends = workers * (PACED_ENDS if site.rate else BUSY_ENDS)
+    _endings(steps, site, calls or workers * seconds / FLUSH + ends)
     return steps.usage()
 
 
@@ -186,48 +198,78 @@ def _hosts(steps: _Steps, site: Site, workers: int) -> None:
 
 def _discovery(steps: _Steps, walked: Walk, site: Site) -> None:
     """Links: look up what a process meets first, insert what is absent, count it, send it."""
-    share = site.pages / walked.new
+    share = site.pages / walked.pages
     steps.read(walked.looks * share, walked.asked * share, halves=1)
     steps.write("BatchExecuteStatement", walked.inserts * share, site.pages)
     steps.write("UpdateItem", walked.counts * share)
     steps.sqs("SendMessageBatch", walked.sends * share)
     if site.rate:
-        # Where the host has more pages than turns in the next seconds: read its line, book turns there.
-        steps.read(walked.booked * share, walked.booked * share)
+        # Where the host has more pages than turns in the next seconds, turns are booked at its line.
+        steps.read(walked.checks * share, walked.lines * share)
         steps.write("UpdateItem", walked.booked * share)
         behind = max(0.0, site.pages - site.hosts * FAR * site.rate)
         steps.write("BatchExecuteStatement", 2 * behind / CHUNK, BACKLOG * behind)
 
 
-def _claims(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
-    """Receive, read the records and their hosts' gates, take turns; before a turn's request look at its gate again."""
-    size = site.pages / site.hosts
-    together, time = size / (size + FEW), workers * seconds
-    claims = site.pages / BUSY_CLAIM
+def _waste(steps: _Steps, site: Site, workers: int, seconds: float, walked: Walk) -> None:
+    """Receives that are not full, and what keeps the pages of a long poll."""
+    share = site.pages / walked.pages
     if site.rate:
-        claims = max(claims, min(site.pages / CLAIM, CLAIMS * time))
-    # The last receive of a claim finds that there is no more; lanes that are empty are looked at now and then.
-    empty = claims + 2 * (2 * workers + seconds / REST)
-    steps.sqs("ReceiveMessage", site.pages / MESSAGES + empty + (IDLE_CLAIMS * time if site.rate else 0))
-    if site.rate:
-        steps.sqs("ChangeMessageVisibilityBatch", min(claims, POLLED * time))
-        again = claims * ASIDE * (1 - 1 / workers)
-        steps.sqs("SendMessageBatch", again)
-        steps.sqs("DeleteMessageBatch", again)
-    pages = site.pages / claims
-    gates = site.hosts * (1 - (1 - 1 / site.hosts) ** pages)
+        news = walked.counts * share
+        coming = workers * max(0.0, seconds - IN_HAND)
+        steps.sqs("ReceiveMessage", min(ASKED_NEWS * news, MOST_ASKED * workers * seconds) + ASKED * coming)
+        steps.sqs("ChangeMessageVisibilityBatch", min(site.pages / MESSAGES, POLLED * coming))
+    else:
+        steps.sqs("ReceiveMessage", BUSY_EMPTY * workers + DRY * walked.short * share)
+    # Lanes that are empty are looked at now and then.
+    steps.sqs("ReceiveMessage", 2 * (workers + seconds / REST))
+
+
+def _busy_claims(steps: _Steps, site: Site) -> None:
+    """Read the records of pages, and their hosts' gates."""
+    claims = site.pages / FULL_CLAIM
+    gates = site.hosts * (1 - (1 - 1 / site.hosts) ** (site.pages / claims))
     steps.read(claims, site.pages + claims * gates * UNSEEN)
-    if site.rate:
-        shared = 1 - 1 / workers
-        steps.write("UpdateItem", site.pages / (1 + SHARED_TURNS * together / workers))
-        # A look is good for a second, for all who ask.
-        looks = site.pages * (LOOKS + CROWDED * shared * size / (size + MANY)) / max(1.0, site.rate)
-        steps.read(looks, looks)
 
 
-def _endings(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
+def _gates(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
+    """Read records and gates of paced hosts; before a turn's request look at its gate again."""
+    claims = site.pages / FULL_CLAIM
+    new = site.hosts * min(site.pages / site.hosts, _unknown(workers))
+    steps.read(claims + LOOKED * workers * seconds + LOOKED_NEW * new, site.pages * (1 + GATES))
+
+
+def _turns(steps: _Steps, site: Site, workers: int) -> None:
+    """Writes at the gates of paced hosts. A host's turns are taken one by one until it is known to answer promptly,
+    then for the pages that have come, then for those that wait, here and with the other workers."""
+    size = site.pages / site.hosts
+    new = min(size, _unknown(workers))
+    near = min(size - new, HORIZON / 2 * site.rate)
+    most = max(1.0, WAITED * min(MESSAGES, HORIZON * 2 / 3 * site.rate))
+    writes = new + near / NEAR + (size - new - near) / most
+    steps.write("UpdateItem", site.hosts * writes / (1 - min(0.5, LOST * (workers - 1))))
+
+
+def _unknown(workers: int) -> float:
+    """Answers of a host after which it is known to answer promptly: each goes to any of the workers, and one of these
+    must have had three of them."""
+    fleet = min(workers, 50)  # of more, hosts that are so large as to tell are rare
+
+    @functools.cache
+    def more(none: int, one: int) -> float:
+        """Of workers so many have had none, so many one, the others two."""
+        further = 1.0
+        if none:
+            further += none / fleet * more(none - 1, one + 1)
+        if one:
+            further += one / fleet * more(none, one - 1)
+        return further
+
+    return more(fleet, 0)
+
+
+def _endings(steps: _Steps, site: Site, flushes: float) -> None:
     """Store, finish, count, delete: at each flush."""
-    flushes = workers * (seconds / FLUSH + (PACED_ENDS if site.rate else BUSY_ENDS))
     steps.put(2 * flushes, site.pages * site.stored)
     steps.write("BatchExecuteStatement", site.pages / STATEMENTS + flushes / 2, site.pages)
     steps.write("UpdateItem", flushes)

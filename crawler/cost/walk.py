@@ -7,8 +7,9 @@ how they come: at the beginning hundreds at once, later one now and then. That i
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 
 import msgspec
@@ -19,24 +20,36 @@ NAVIGATION = 0.4
 ABROAD = 0.1
 """Share of the others that lead to another site of the crawl."""
 
-MOST = 20_000
-"""Pages of a walk: of a larger crawl some of its sites are walked through."""
+MOST, MOST_LINKS = 20_000, 1_200_000
+"""Pages of a walk, and links: of a larger crawl some of its sites are walked through, of larger sites a part."""
 
 STATEMENTS, KEYS, MESSAGES = 25, 100, 10
 """What DynamoDB and SQS take in one request."""
 
+BATCH = 100
+"""Pages whose endings are written together at most."""
+
+
+GATHERING = 0.06
+"""Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
+
 
 class Walk(msgspec.Struct):
-    """Sums over all pages walked. `asked` are the keys looked up, `new` the pages found; the others are requests:
-    `booked` those for pages of a site that has more than `ahead` waiting, one a site and batch."""
+    """Sums over all pages walked. `short` are the batches for which there were not enough pages, `asked` the keys
+    looked up, `new` the pages found, `lines` those of paced sites that were read; the others are requests: `checks`
+    those reads, `booked` the writes for pages of a site of which more were found than are sent at once, one a site and
+    batch."""
 
     pages: int = 0
+    short: int = 0
     asked: int = 0
     new: int = 0
     looks: int = 0
     inserts: int = 0
     counts: int = 0
     sends: int = 0
+    lines: int = 0
+    checks: int = 0
     booked: int = 0
 
 
@@ -45,31 +58,33 @@ def navigation(links: int) -> int:
     return round(links * NAVIGATION)
 
 
-def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: float, listed: float) -> Walk:
-    """Crawl sites of equal size by workers, each adding the links of about `batch` pages at once.
+def walk(pages: int, hosts: int, links: int, workers: int, pace: float, ahead: float, listed: float) -> Walk:
+    """Crawl sites of equal size by workers, each fetching `pace` pages a second; 0: as many as it can.
 
-    `ahead` are the pages of a paced site that are sent at once; 0: the sites are not paced. `listed` is the share of a
-    site's pages that its sitemap lists, which is read with the site's first page.
+    `ahead` are the pages of a paced site that a process sends at once; 0: the sites are not paced. `listed` is the
+    share of a site's pages that its sitemap lists, which is read with the site's first page.
     """
+    most = max(1, min(MOST, MOST_LINKS // links))
     size = max(1, round(pages / hosts))
-    hosts = max(1, min(hosts, MOST // size)) if pages > MOST else hosts
-    size, total = min(size, MOST), min(size, MOST) * hosts
+    hosts = max(1, min(hosts, most // size)) if pages > most else hosts
+    size, total = min(size, most), min(size, most) * hosts
     choose = random.Random(1)  # noqa: S311 - the same walk each time
     fixed = [range(first, first + min(size, navigation(links))) for first in range(0, total, size)]
     free = links - navigation(links)
-    seen: list[set[int]] = [set() for _ in range(workers)]
+    fleet = [_Worker() for _ in range(workers)]
     frontier, known = _Frontier(size, in_turn=ahead > 0), {0}
     frontier.add(known)
-    sums, due = Walk(), 0.0
+    sums, booked = Walk(), set[int]()
+    unlinked = itertools.chain(range(0, total, size), range(total))
     while sums.pages < total:
-        if not frontier:  # a site to which no link led
-            first = next(page for page in range(0, total, size) if page not in known)
+        if not frontier:  # a site to which no link led, or a page
+            first = next(page for page in unlinked if page not in known)
             known.add(first)
             frontier.add([first])
-        mine = choose.choice(seen)
-        due += batch
-        first_pages, others = frontier.take(int(due))
-        due -= int(due)
+        worker = choose.choice(fleet)
+        most = worker.batch(pace)
+        first_pages, others = frontier.take(most)
+        sums.short += len(first_pages) + len(others) < most
         met: set[int] = set()
         for page in (*first_pages, *others):
             home = page - page % size
@@ -80,11 +95,13 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
         sums.pages += len(first_pages) + len(others)
         homes = [page - page % size for page in first_pages] if listed else []
         for links_met in (met, *(set(range(home, home + round(size * listed))) for home in homes)):
-            links_met -= mine
-            mine |= links_met
+            links_met -= worker.seen
+            worker.seen |= links_met
             new = sorted(links_met - known)
             known.update(new)
-            sums.booked += sum(waiting > ahead for waiting in frontier.add(new))
+            frontier.add(new)
+            if ahead:
+                _book(sums, worker, Counter(page // size for page in new), ahead, booked)
             sums.asked += len(links_met)
             sums.new += len(new)
             sums.looks += -(-len(links_met) // KEYS)
@@ -92,6 +109,37 @@ def walk(pages: int, hosts: int, links: int, workers: int, batch: float, ahead: 
             sums.counts += bool(new)
             sums.sends += -(-len(new) // MESSAGES)
     return sums
+
+
+def _book(sums: Walk, worker: _Worker, sending: Counter[int], ahead: float, booked: set[int]) -> None:
+    """Pages of paced sites are sent at once, so many by a process that knows of none who does otherwise; the others are
+    booked at the site's line, which is read when it is met first."""
+    unmet = sending.keys() - worker.sent.keys()
+    sums.lines += len(unmet)
+    sums.checks += bool(unmet)
+    worker.sent |= {site: ahead if site in booked else 0 for site in unmet}
+    for site, pages in sending.items():
+        worker.sent[site] += pages
+        if worker.sent[site] > ahead:
+            booked.add(site)
+            sums.booked += 1
+
+
+class _Worker:
+    """What a process has seen: URLs, and paced sites, each with how many of its pages it sent."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.sent: dict[int, float] = {}
+        self._due = 0.0
+
+    def batch(self, pace: float) -> int:
+        """Pages whose endings come together: those that ended since the ones before. A worker that fetches as many as
+        it can has as many as it may."""
+        self._due += min(BATCH, 1 + pace * GATHERING) if pace else BATCH
+        whole = int(self._due)
+        self._due -= whole
+        return whole
 
 
 class _Frontier:
@@ -108,9 +156,8 @@ class _Frontier:
     def __bool__(self) -> bool:
         return bool(self._first or self._order)
 
-    def add(self, pages: Iterable[int]) -> list[int]:
-        """Put pages in; answers for each of their sites how many wait there."""
-        touched: set[int] = set()
+    def add(self, pages: Iterable[int]) -> None:
+        """Put pages in."""
         for page in pages:
             site = page // self._size
             if site not in self._begun:
@@ -120,8 +167,6 @@ class _Frontier:
             if not self._in_turn or not self._waiting[site]:
                 self._order.append(site)
             self._waiting[site].append(page)
-            touched.add(site)
-        return [len(self._waiting[site]) for site in touched]
 
     def take(self, most: int) -> tuple[list[int], list[int]]:
         """So many pages: the first ones of sites, and others."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -23,6 +25,9 @@ from crawler.model import CrawlRecord
 from crawler.state.open import stack_of
 from crawler.state.port import CrawlState
 
+STACK = Fleet()
+"""The stack's settings where none are given."""
+
 
 class Number(click.ParamType[int]):
     """`1000000`, `1e6`, `1_000_000`."""
@@ -39,50 +44,35 @@ class Number(click.ParamType[int]):
         return round(number)
 
 
+class Amount(click.FloatRange):
+    """A number within bounds; `nan` is within none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
+
+
+def _given(name: str, kind: Any, default: Any, text: str) -> Callable[[options.F], options.F]:
+    """An option of the estimate."""
+    return click.option(name, type=kind, default=default, show_default=True, help=text)
+
+
 @click.command()
 @click.option("--estimate", "pages", type=Number(), metavar="PAGES", help="Model a crawl of so many pages instead.")
-@click.option(
-    "--links", type=click.IntRange(min=1), default=60, show_default=True, help="Links of a page to pages of the crawl."
-)
-@click.option(
-    "--kb", type=click.FloatRange(min=0), default=35.0, show_default=True, help="Size of a page as the browser sees it."
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(min=0),
-    default=1.0,
-    show_default=True,
-    help="Requests per second to one host; 0 = no limit.",
-)
-@click.option(
-    "--hosts", type=click.IntRange(min=1), default=500, show_default=True, help="Hosts, of equally many pages."
-)
+@_given("--links", click.IntRange(1, 100_000), 60, "Links of a page to pages of the crawl.")
+@_given("--kb", Amount(0, 1e6), 35.0, "Size of a page as the browser sees it.")
+@_given("--rate", Amount(0, 1e4), 1.0, "Requests per second to one host; 0 = no limit.")
+@_given("--hosts", click.IntRange(1), 500, "Hosts, of equally many pages.")
 @click.option("--sitemaps", is_flag=True, help="The hosts list their pages in sitemaps.")
-@click.option(
-    "--answer",
-    type=click.FloatRange(min=0.001),
-    default=0.5,
-    show_default=True,
-    help="Seconds that a host takes for a page.",
-)
-@click.option(
-    "--fetchers", type=click.Choice(["fargate", "lambda"]), default="fargate", show_default=True, help="What fetches."
-)
-@click.option("--max-workers", type=click.IntRange(min=1), default=8, show_default=True, help="The stack's maxWorkers.")
-@click.option(
-    "--cpu", type=click.IntRange(min=256), default=512, show_default=True, help="The stack's cpu (1024 = one vCPU)."
-)
-@click.option(
-    "--memory", type=click.IntRange(min=512), default=1024, show_default=True, help="The stack's memory, MiB."
-)
-@click.option(
-    "--function-memory",
-    type=click.IntRange(min=256),
-    default=1024,
-    show_default=True,
-    help="The stack's functionMemory, MiB.",
-)
-@click.option("--spot/--on-demand", default=True, show_default=True, help="How Fargate is paid.")
+@_given("--answer", Amount(0.001, 3600), 0.5, "Seconds that a host takes for a page.")
+@_given("--fetchers", click.Choice(["fargate", "lambda"]), STACK.fetchers, "What fetches.")
+@_given("--max-workers", click.IntRange(1), STACK.max_workers, "The stack's maxWorkers.")
+@_given("--cpu", click.IntRange(256, 16_384), STACK.cpu, "The stack's cpu (1024 = one vCPU).")
+@_given("--memory", click.IntRange(512, 122_880), STACK.memory, "The stack's memory, MiB.")
+@_given("--function-memory", click.IntRange(256, 10_240), STACK.function_memory, "The stack's functionMemory, MiB.")
+@_given("--spot/--on-demand", None, STACK.spot, "How Fargate is paid.")
 @options.common
 def cost(pages: int | None, **given: Any) -> None:
     """What a crawl cost in AWS requests and dollars per million pages, by service.
@@ -107,8 +97,8 @@ def _estimate(pages: int, given: dict[str, Any]) -> str:
         stored=given["kb"] * 1000 * COMPRESSED,
         listed=1.0 if given["sitemaps"] else 0.0,
     )
-    names = ("fetchers", "max_workers", "cpu", "memory", "function_memory", "spot")
-    found = estimate(site, Fleet(**{name: given[name] for name in names}), given["answer"])
+    fleet = Fleet(**{name: given[name] for name in Fleet.__struct_fields__ if name in given})
+    found = estimate(site, fleet, given["answer"])
     if not given["as_json"]:
         return bill.estimate_for_people(found)
     return json_line(msgspec.structs.asdict(found) | bill.as_values(found.lines, found.kept, found.pages))

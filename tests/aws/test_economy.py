@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from crawler.model import Health, Lease, done
-from crawler.state.aws import lanes
+from crawler.state.aws import claiming, lanes
 from crawler.state.aws.intake import Job
 from crawler.state.aws.queue import Received
 from crawler.state.aws.records import message
@@ -86,6 +86,22 @@ async def test_pages_whose_turn_is_near_wait_in_hand_without_a_request(opening: 
     used = state.requests - before
     assert used["sqs.SendMessageBatch"] == used["sqs.DeleteMessageBatch"] == 0
     assert place.depth() == (0, 4, 0)
+
+
+@pytest.mark.parametrize("between", [0.0, 3600.0])
+async def test_claims_for_pages_in_hand_ask_a_queue_now_and_then(
+    opening: Open, monkeypatch: pytest.MonkeyPatch, between: float
+) -> None:
+    monkeypatch.setattr(claiming, "BETWEEN", between)
+    state = await opening(rate=5.0)
+    await state.add("c", pages(5))
+    leases = await state.claim(64)
+    assert len(leases) < 5  # the host is new: not all its turns are taken
+    await state.add("c", pages(1, host="other.example"))
+    await asyncio.sleep(state._claiming._room.pause() + 0.01)
+    before = state.requests.copy()
+    assert await state.claim(64)
+    assert bool((state.requests - before)["sqs.ReceiveMessage"]) is not bool(between)
 
 
 async def test_pages_that_waited_in_hand_are_given_back_at_the_end_and_do_not_count_as_handed_out(

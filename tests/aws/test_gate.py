@@ -127,6 +127,63 @@ async def test_a_turn_just_taken_is_upheld_without_a_request_and_later_ones_by_o
     assert used(state, before) == {"BatchGetItem": 1}
 
 
+async def test_one_look_is_for_all_gates_whose_turns_come_next(opening: Open) -> None:
+    clock = Clock()
+    state = await opening(clock=clock, rate=0.5)
+    await state.add("c", [page for i in range(5) for page in pages(2, host=f"h{i}.example")])
+    leases = sorted(await state.claim(10), key=lambda lease: lease.start_at)
+    assert len(leases) == 10
+    clock.now += 2.0 - gates.TOGETHER + 0.1
+    before = state.requests.copy()
+    for lease in leases[5:]:
+        assert await state.upheld(lease) == lease.start_at
+    assert used(state, before) == {"BatchGetItem": 1}
+    clock.now += gates.FRESH
+    await state.upheld(leases[5])
+    assert used(state, before) == {"BatchGetItem": 2}
+
+
+async def test_turns_are_taken_when_the_first_is_near_and_then_together(opening: Open) -> None:
+    clock = Clock()
+    state = await opening(clock=clock, rate=1.0)
+    horizon, pace = state._gates._horizon, Pace(0.1)
+    for _ in range(8):
+        await state.turn("c", GATE)
+    before = state.requests.copy()
+    assert await state._gates.take(GATE, 10, pace) == []
+    assert used(state, before) == {}
+    opens, _ = state._gates.outlook(GATE, pace)
+    last = await state.turn("c", GATE) - 1
+    assert last - horizon / 2 <= opens <= last
+    clock.now = opens + 1
+    before = state.requests.copy()
+    assert len(await state._gates.take(GATE, 10, pace)) == 10
+    assert used(state, before) == {"UpdateItem": 1}
+
+
+async def test_workers_look_at_a_gate_at_different_times_and_each_for_all_its_pages_together(opening: Open) -> None:
+    clock = Clock()
+    one, two = await opening("one", clock=clock, rate=1.0), await opening("two", clock=clock)
+    names = [f"h{i}.example" for i in range(12)]
+    for name in names:
+        for _ in range(10):
+            await one.turn("c", name)
+    await two._gates.read(names)
+    looks = [[state._gates.outlook(name, Pace(1.0))[0] for name in names] for state in (one, two)]
+    assert looks[0] != looks[1]
+    assert looks[0] == [one._gates.outlook(name, Pace(1.0))[0] for name in names]
+    assert len({round(look, 3) for look in looks[0]}) < len(names)  # several gates at one look
+
+
+async def test_what_was_written_is_not_forgotten_for_a_read_that_began_before_it(state: AwsState, place: Place) -> None:
+    await state.diagnose(GATE, Health(gap=1.0))
+    before = item(place)
+    until = time.time() + 30
+    await state.hold(GATE, until=until)
+    state._gates.note(GATE, before)
+    assert state._gates.seen(GATE).held == pytest.approx(until * 1_000_000, abs=10)
+
+
 async def test_turns_taken_ahead_are_gone_once_another_worker_raises_the_gate(opening: Open) -> None:
     clock = Clock()
     state, other = await opening("one", clock=clock, rate=2.0), await opening("two", clock=clock)

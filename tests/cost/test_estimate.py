@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawler import contexts
+from crawler import contexts, settle
 from crawler.archive import archive
 from crawler.cost import model as model_
 from crawler.cost import walk as walk_
@@ -16,7 +16,7 @@ from crawler.cost.model import Site, model
 from crawler.cost.prices import by_service
 from crawler.cost.usage import Unit
 from crawler.cost.walk import walk
-from crawler.state.aws import accounts, facts, lanes, placing, queue
+from crawler.state.aws import accounts, facts, gate, lanes, placing, queue
 from infra.config import StackConfig
 from tests import command
 
@@ -37,12 +37,13 @@ def test_the_model_has_the_times_and_sizes_of_the_state() -> None:
     assert (model_.FRESH, model_.PAYS) == (contexts.REFRESH, accounts.EVERY)
     assert (model_.FLUSH, model_.REST) == (archive.LONGEST_FLUSH, lanes.LONGEST_REST)
     assert (model_.SOON, model_.FAR, model_.CHUNK) == (placing.SOON, placing.FAR, placing.LARGEST)
-    assert walk_.MESSAGES == queue.BATCH
+    assert model_.HORIZON == gate.HORIZON
+    assert (walk_.MESSAGES, walk_.BATCH) == (queue.BATCH, settle.BATCH)
 
 
 @pytest.mark.parametrize(("workers", "listed"), [(1, 0.0), (3, 0.0), (3, 1.0)])
 def test_a_walk_finds_each_page_once_and_each_worker_asks_about_each(workers: int, listed: float) -> None:
-    walked = walk(2_000, 20, 60, workers, batch=4, ahead=20, listed=listed)
+    walked = walk(2_000, 20, 60, workers, pace=50, ahead=20, listed=listed)
     assert walked.pages == 2_000
     assert walked.new == 2_000 - 1 - (20 - 1 - _linked(walked.new))
     assert walked.asked == pytest.approx(2_000 * workers, rel=0.01)
@@ -54,6 +55,26 @@ def test_a_walk_finds_each_page_once_and_each_worker_asks_about_each(workers: in
 def _linked(new: int) -> int:
     """How many of the other sites were found by links; those that were not are begun, and found by nobody."""
     return new - 2_000 + 20
+
+
+def test_pages_to_which_no_link_leads_are_walked_through_all_the_same() -> None:
+    walked = walk(2_000, 20, 1, 2, pace=0, ahead=0, listed=0.0)
+    assert walked.pages == 2_000
+    assert walked.new < 2_000
+
+
+def test_a_host_is_known_to_be_prompt_once_one_worker_has_had_three_answers() -> None:
+    assert model_._unknown(1) == 3
+    assert model_._unknown(2) == 3 * 2 / 8 + 4 * 3 / 8 + 5 * 3 / 8
+    assert model_._unknown(3) < model_._unknown(8) < model_._unknown(100_000) < 50
+
+
+def test_functions_receive_nothing_themselves_and_flush_at_the_end_of_each_call() -> None:
+    site = Site(pages=10_000, hosts=50)
+    processes, functions = model(site, 4, 250), model(site, 4, 250, calls=100)
+    assert functions.requests["sqs.ReceiveMessage"] == 1_000 < processes.requests["sqs.ReceiveMessage"]
+    assert "sqs.ChangeMessageVisibilityBatch" not in functions.requests
+    assert functions.requests["s3.PutObject"] == 200 > processes.requests["s3.PutObject"]
 
 
 def test_a_large_crawl_is_a_multiple_of_a_smaller_one() -> None:
@@ -70,7 +91,7 @@ def test_hosts_that_are_paced_cost_writes_for_their_turns() -> None:
 
 
 def test_more_workers_look_more_up() -> None:
-    site = Site(pages=10_000, hosts=50)
+    site = Site(pages=10_000, hosts=50, rate=0.0)
     assert model(site, 8, 100).units[Unit.HALF_READS] > 2 * model(site, 2, 100).units[Unit.HALF_READS]
 
 
@@ -131,7 +152,45 @@ def test_the_command_estimates_without_a_state() -> None:
     assert "list prices of us-east-1" in people
 
 
-def test_what_is_no_number_of_pages_is_wrong_usage() -> None:
-    answer = command.run("cost", "--estimate", "many")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("1",),
+        ("2", "--hosts", "1", "--rate", "0"),
+        ("10", "--hosts", "50"),
+        ("1e4", "--links", "1"),
+        ("1e4", "--links", "100000", "--sitemaps"),
+        ("1e4", "--rate", "0", "--kb", "0"),
+        ("1e9", "--rate", "0", "--max-workers", "100000"),
+        ("1e12", "--hosts", "1", "--fetchers", "lambda"),
+    ],
+)
+def test_every_crawl_has_an_estimate(arguments: tuple[str, ...]) -> None:
+    answer = command.run("cost", "--json", "--estimate", *arguments)
+    assert answer.returncode == 0, answer.stderr
+    told = msgspec.json.decode(answer.stdout)
+    assert told["pages"] == int(float(arguments[0]))
+    assert told["total"] > 0 < told["seconds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("many",), "write for example 1e6"),
+        (("0",), "write for example 1e6"),
+        (("-5",), "write for example 1e6"),
+        (("nan",), "write for example 1e6"),
+        (("1e6", "--links", "0"), "0 is not in the range"),
+        (("1e6", "--hosts", "0"), "0 is not in the range"),
+        (("1e6", "--rate", "-1"), "-1.0 is not in the range"),
+        (("1e6", "--rate", "inf"), "inf is not in the range"),
+        (("1e6", "--kb", "nan"), "'nan' is no number"),
+        (("1e6", "--answer", "inf"), "inf is not in the range"),
+        (("1e6", "--fetchers", "ec2"), "'ec2' is not one of"),
+    ],
+)
+def test_what_cannot_be_is_wrong_usage(arguments: tuple[str, ...], says: str) -> None:
+    answer = command.run("cost", "--estimate", *arguments)
     assert answer.returncode == 2
-    assert "write for example 1e6" in answer.stderr
+    assert says in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1

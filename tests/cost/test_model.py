@@ -1,7 +1,11 @@
 """The model of a crawl's requests beside a crawl: real workers on the synthesized stack, counted on the wire.
 
-Crawls differ by a few percent: how long a poll lasts and how full it comes back is chance, and on a small crawl that is
-much. So where one crawl is off, the mean of several decides.
+Where hosts are not paced the workers are never short of pages, and what they ask for follows from the sizes of batches.
+Where hosts are paced it depends on when pages come, too: crawls differ by a few percent, and by more on a machine that
+is busy. So where one crawl is off, the mean of several decides.
+
+The model's measured figures come from crawls of other shapes than these, but for those named `known`, with which they
+were chosen; `unpaced-large` was compared with them once they had been, and the others were never looked at before.
 """
 
 from __future__ import annotations
@@ -20,13 +24,10 @@ from crawler.cost.prices import dollars
 from crawler.cost.usage import Usage
 from tests.emulator import Template
 
-pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.emulator, pytest.mark.timeout(600)]
 
 OFF = 0.05
 """Share by which a figure may be off."""
-
-FLUSH = 2
-"""Requests of one flush: whether a worker has one more or less at its end is chance."""
 
 CRAWLS = 3
 
@@ -57,44 +58,57 @@ def _counted_what_passed(crawled: Crawled) -> None:
     assert dict(crawled.counted.units) == {unit: count for unit, count in crawled.wire.units.items() if count}
 
 
-def right(counted: Usage, modelled: Usage, workers: int) -> bool:
-    """Whether the requests of each service are as modelled."""
-    off = {service: abs(modelled.of(service) - counted.of(service)) for service in cost.SERVICES}
-    return (
-        off["sqs"] <= OFF * counted.of("sqs")
-        and off["dynamodb"] <= OFF * counted.of("dynamodb")
-        and off["s3"] <= max(OFF * counted.of("s3"), FLUSH * workers)
-    )
+def as_many(counted: Usage, modelled: Usage) -> bool:
+    """Whether the requests are as modelled, in all and at each service that has many."""
+    return all(abs(share) <= OFF for share in cost.shares(counted, modelled).values())
 
 
-@pytest.mark.parametrize(
-    ("sites", "rate", "workers"),
-    [
-        pytest.param(Linked(hosts=60, size=14, links=60, port=8121), 1.0, 2, id="paced"),
-        pytest.param(Linked(hosts=50, size=20, links=60, port=8122), 0.0, 2, id="unpaced"),
-    ],
-)
-def test_requests_of_each_service_are_as_modelled(
-    sites: Linked, rate: float, workers: int, tmp_path: Path, template: Template
-) -> None:
-    assert any(right(*both, workers) for both in crawls(sites, rate, workers, tmp_path, template))
-
-
-@pytest.mark.parametrize(
-    ("sites", "rate", "workers"),
-    [
-        pytest.param(Linked(hosts=40, size=15, links=30, port=8123, listed=True), 1.0, 3, id="sitemaps"),
-        pytest.param(Linked(hosts=20, size=30, links=20, port=8124, listed=True), 1.0, 1, id="alone"),
-        pytest.param(Linked(hosts=6, size=100, links=60, port=8125), 1.0, 2, id="few-hosts"),
-        pytest.param(Linked(hosts=20, size=60, links=30, port=8126, listed=True), 0.0, 2, id="unpaced-sitemaps"),
-    ],
-)
-def test_dollars_of_a_crawl_are_as_modelled(
-    sites: Linked, rate: float, workers: int, tmp_path: Path, template: Template
-) -> None:
-    assert any(_as_dear(*both) for both in crawls(sites, rate, workers, tmp_path, template))
-
-
-def _as_dear(counted: Usage, modelled: Usage) -> bool:
+def as_dear(counted: Usage, modelled: Usage) -> bool:
+    """Whether the dollars are as modelled."""
     spent, thought = sum(dollars(counted).values()), sum(dollars(modelled).values())
     return abs(thought / spent - 1) <= OFF
+
+
+def test_a_worker_that_has_all_the_pages_it_can_fetch_makes_as_many_requests_as_modelled(
+    tmp_path: Path, template: Template
+) -> None:
+    sites = Linked(hosts=12, size=100, links=64, port=8120)
+    crawled = cost.run(sites, 0.0, 1, tmp_path, template)
+    assert crawled.done == sites.pages
+    _counted_what_passed(crawled)
+    modelled = crawled.modelled(sites, 0.0, 1)
+    cost.report(crawled, modelled)
+    assert abs(cost.shares(crawled.counted, modelled)["all"]) <= OFF
+    assert as_dear(crawled.counted, modelled)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sites", "workers"),
+    [
+        pytest.param(Linked(hosts=10, size=150, links=70, port=8121), 2, id="known"),
+        pytest.param(Linked(hosts=5, size=600, links=60, port=8122), 2, id="unpaced-large"),
+        pytest.param(Linked(hosts=8, size=300, links=66, port=8123), 3, id="unpaced-three"),
+    ],
+)
+def test_busy_workers_make_as_many_requests_as_modelled(
+    sites: Linked, workers: int, tmp_path: Path, template: Template
+) -> None:
+    assert any(as_many(*both) for both in crawls(sites, 0.0, workers, tmp_path, template))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sites", "rate", "workers"),
+    [
+        pytest.param(Linked(hosts=20, size=35, links=60, port=8124), 1.0, 2, id="known"),
+        pytest.param(Linked(hosts=30, size=15, links=30, port=8125, listed=True), 1.0, 3, id="known-sitemaps"),
+        pytest.param(Linked(hosts=16, size=30, links=30, port=8126, listed=True), 1.0, 1, id="alone"),
+        pytest.param(Linked(hosts=6, size=90, links=60, port=8127), 1.0, 2, id="few-hosts"),
+        pytest.param(Linked(hosts=20, size=60, links=30, port=8128, listed=True), 0.0, 2, id="unpaced-sitemaps"),
+    ],
+)
+def test_a_crawl_is_as_dear_as_modelled(
+    sites: Linked, rate: float, workers: int, tmp_path: Path, template: Template
+) -> None:
+    assert any(as_dear(*both) for both in crawls(sites, rate, workers, tmp_path, template))

@@ -184,8 +184,8 @@ class Gates:
 
     async def turn(self, gate: str, pace: Pace) -> float:
         """Take one turn, however far away and whatever is in flight; answers its start."""
-        if not pace.interval and self.stale(gate):
-            await self.read([gate])
+        if not pace.interval:
+            await self._look(gate)
         return (await self.take(gate, 1, pace, anyway=True))[0]
 
     async def upheld(self, lease: Lease) -> float:
@@ -196,17 +196,22 @@ class Gates:
         meanwhile and for the turns that come next: a host costs a process at most a read a second, however many its
         turns, and all hosts together about a request a second.
         """
-        if not self._fresh(lease.gate, FRESH):
-            self._asked.add(lease.gate)
-            async with self._looking:
-                if not self._fresh(lease.gate, FRESH):
-                    await self._look(lease.gate)
+        await self._look(lease.gate)
         seen, now = self.seen(lease.gate), self._clock()
         if seen.down(micros(now)):
             return max(now, lease.start_at)
         return max(lease.start_at, seen.held / 1_000_000)
 
     async def _look(self, gate: str) -> None:
+        """Read a gate that was not seen within the last second."""
+        if self._fresh(gate, FRESH):
+            return
+        self._asked.add(gate)
+        async with self._looking:
+            if not self._fresh(gate, FRESH):
+                await self._read_with(gate)
+
+    async def _read_with(self, gate: str) -> None:
         """Read a gate, those that others ask about, and those whose turns here come so soon that no other look will be
         needed for them."""
         gates, self._asked = {gate, *self._asked}, set()
