@@ -14,6 +14,9 @@ MEMO_URL = 1024
 _ROOTED = ("/", "http://", "https://")
 """How hrefs begin that mean the same on every page of an origin."""
 
+_NO_PAGES = ("mailto:", "tel:", "javascript:")
+"""How hrefs begin that occur on most pages and lead to none; others need the parser to be told."""
+
 
 class Resolver:
     """Turns the hrefs of many pages into links of a crawl with these `keys`; remembers at most `limit` by wire URL, and
@@ -65,6 +68,8 @@ class Resolver:
         return menu
 
     def _make(self, href: str, guess: str, base: str, encoding: str) -> Link | None:
+        if href.startswith(_NO_PAGES):
+            return None
         url: str | None = guess
         if PLAIN.fullmatch(guess) is None or not can_be_looked_up(host_of(guess)):
             url = resolve(href if href.isascii() else encode_query(href, encoding), base)
