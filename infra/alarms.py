@@ -50,7 +50,8 @@ _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 class Alarms(Construct):
     """`all` of them tell `topic`, which `email` is subscribed to unless it is empty.
 
-    `function` is the fetcher's, where functions fetch; `janitor` is the janitor's.
+    `function` is the fetcher's, where functions fetch; `janitor` is the janitor's; `schedule` begins recurring crawls,
+    where there are any.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Alarms(Construct):
         frontier: Frontier,
         function: lambda_.IFunction | None,
         janitor: lambda_.IFunction,
+        schedule: lambda_.IFunction | None,
         email: str,
     ) -> None:
         super().__init__(scope, name)
@@ -73,6 +75,8 @@ class Alarms(Construct):
         self._failures(metrics)
         self._throttles(metrics)
         self._janitor(metrics, janitor)
+        if schedule:
+            self._schedule(schedule)
 
     def _topic(self, email: str) -> sns.Topic:
         """CloudWatch cannot publish with the key that AWS manages for SNS, and a key of our own would cost more than
@@ -209,6 +213,15 @@ class Alarms(Construct):
             threshold=0,
             of=(3, 3),
             missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+
+    def _schedule(self, schedule: lambda_.IFunction) -> None:
+        self._alarm(
+            "Schedule",
+            "A recurring crawl did not begin, or not with all of its list",
+            # A call that fails is repeated, which may be all it takes; this counts the events given up after that.
+            schedule.metric("AsyncEventsDropped", statistic="Sum", period=_FIVE),
+            threshold=0,
         )
 
     def _alarm(

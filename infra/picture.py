@@ -21,8 +21,8 @@ from infra.stack import CrawlerStack
 
 PICTURE = Path(__file__).parents[1] / "docs" / "dashboard.svg"
 
-CONTEXT = {"fetchers": "both"}
-"""The stack in the picture: it has all widgets."""
+CONTEXT = {"fetchers": "both", "schedule": "rate(1 day)", "seedsKey": "seeds/daily.txt"}
+"""The stack in the picture: it has all widgets and alarms."""
 
 COLUMN, UNIT = 55, 48
 """Pixels of the dashboard's grid, across and down; about those of a console window 1,400 pixels wide."""

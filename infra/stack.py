@@ -118,6 +118,7 @@ class CrawlerStack(Stack):
             frontier=self.frontier,
             function=function,
             janitor=self.janitor.function,
+            schedule=self.schedule.function if self.schedule else None,
             email=self.config.alarm_email,
         )
         dashboard = Dashboard(

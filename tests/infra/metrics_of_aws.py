@@ -29,7 +29,7 @@ _SERVICES = {
         "TimeToLiveDeletedItemCount ConditionalCheckFailedRequests"
     ),
     ("AWS/ECS", "ClusterName ServiceName"): "CPUUtilization MemoryUtilization",
-    ("AWS/Lambda", "FunctionName"): "ConcurrentExecutions Duration Errors Invocations Throttles",
+    ("AWS/Lambda", "FunctionName"): "AsyncEventsDropped ConcurrentExecutions Duration Errors Invocations Throttles",
     ("AWS/Logs", "LogGroupName"): "IncomingBytes IncomingLogEvents",
 }
 

@@ -30,7 +30,7 @@ def told(template: Template) -> dict[str, dict[str, object]]:
 
 def test_all_alarms_go_to_one_topic_that_the_stack_names(everything: Template) -> None:
     topic = {"Ref": output_id(everything, "AlarmTopic")}
-    assert len(told(everything)) == 10
+    assert len(told(everything)) == 11
     for alarm in told(everything).values():
         assert alarm["AlarmActions"] == [topic]
 
@@ -67,7 +67,7 @@ def test_each_alarm_says_in_a_sentence_what_it_means_and_where_the_runbook_is(ev
 
 def test_alarms_of_what_is_not_there_are_not_there(everything: Template, template: Template) -> None:
     more = {name[:-8] for name in told(everything)} - {name[:-8] for name in told(template)}
-    assert more == {"AlarmsFunctionErrors"}
+    assert more == {"AlarmsFunctionErrors", "AlarmsSchedule"}
 
 
 def test_silence_is_treated_on_purpose(everything: Template) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from crawler.telemetry.names import Fleet
 from tests.emulator import Emulator, Template
 from tests.functions.events import answered, event
 from tests.infra.alarm_evaluation import State
 from tests.infra.stacks import full
 from tests.infra.watched import LASTING, LOOK, START, Site, Watched
+from tests.telemetry.workers import BUDGET, totals
 
 pytestmark = pytest.mark.emulator
 
@@ -31,14 +33,18 @@ async def test_a_crawl_by_functions_rings_nothing(watched: Watched) -> None:
     async with Site(*[200] * 20, 301, 404) as site, watched.janitor() as janitor:
         await watched.seed(site.url)
         await janitor.look()
+        log: list[str] = []
         for messages in (1, 22, 1):  # the seed, what it links to, where that redirects to
             batch = event(watched, messages)
-            failed, lines = await watched.call("fetcher_function", batch)
+            failed, (*lines, answer) = await watched.call("fetcher_function", batch)
             assert not failed
-            assert '"batchItemFailures": []' in lines[-1]
+            assert '"batchItemFailures": []' in answer
             answered(watched, batch, [])
             watched.put_call("FetcherFunction", START + 1, failed=failed)
             watched.put_lasting(lines)
+            log += lines
+        assert totals(log)[Fleet.PAGES] == 24
+        assert sum(len(f"{line}\n") for line in log) <= BUDGET * 24
         (record,) = await janitor.state.crawls()
         assert (await janitor.state.counts(record.id)).done == 24
         for _ in range(int(LASTING / LOOK) - 1):
@@ -59,6 +65,24 @@ async def test_calls_that_fail_again_and_again_ring_function_errors(watched: Wat
     assert watched.ringing() == set(), "a page or two"
     watched.put_call("FetcherFunction", START + 60 * 12, failed=failed)
     assert watched.ringing() == {"FunctionErrors"}
+
+
+async def test_a_recurring_crawl_that_never_began_rings_and_one_that_a_second_call_began_does_not(
+    watched: Watched, emulator: Emulator
+) -> None:
+    event = {"time": "2026-09-21T14:13:20Z"}
+    failed, _ = await watched.call("schedule_function", event, CRAWLER_SEEDS_KEY="seeds/daily.txt")
+    assert failed, "there is no such object"
+    watched.put_call("ScheduleFunction", START, failed=failed)
+    emulator.client("s3").put_object(
+        Bucket=watched.outputs["ArchiveBucket"], Key="seeds/daily.txt", Body=b"http://127.0.0.1:9/"
+    )
+    failed, _ = await watched.call("schedule_function", event, CRAWLER_SEEDS_KEY="seeds/daily.txt")
+    assert not failed
+    watched.put_call("ScheduleFunction", START + 60, failed=failed)
+    assert watched.ringing() == set()
+    watched.put_dropped("ScheduleFunction", START + 600)
+    assert watched.ringing() == {"Schedule"}
 
 
 async def test_a_janitor_that_nobody_calls_rings(watched: Watched) -> None:
