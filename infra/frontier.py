@@ -62,7 +62,7 @@ class Frontier(Construct):
         """Take messages that killed their workers off their queue."""
         iam.Grant.add_to_principal(
             grantee=keeper,
-            actions=["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
+            actions=["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
             resource_arns=[self.dead_letters.queue_arn],
         )
 

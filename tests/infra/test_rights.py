@@ -42,7 +42,6 @@ def test_the_janitor_sends_but_takes_no_url_and_stops_this_service_alone(both: T
     bus = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/default"
     assert rights(both, role_of_function(both, "JanitorFunction")) == {
         **SEND,
-        "sqs:GetQueueAttributes": {QUEUE, DEAD},
         "sqs:GetQueueUrl": {QUEUE, DEAD},
         "sqs:ReceiveMessage": {DEAD},
         "sqs:DeleteMessage": {DEAD},

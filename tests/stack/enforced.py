@@ -20,8 +20,9 @@ from aiohttp import web
 from bench.counting_proxy import Call, CountingProxy
 from tests.command import clean_environment
 from tests.emulator import REGION, Emulator, Template, of_type, running
+from tests.infra.stacks import listed
 
-LATER = 40.0
+LATER = 100.0
 """Seconds within which a command has ended."""
 
 ALSO_ASKED_FOR = {
@@ -53,11 +54,14 @@ class Recorder(CountingProxy):
         self.by_key: dict[str, list[Call]] = {}
 
     async def _pass_on(self, request: web.Request) -> web.Response:
-        before = len(self.calls)
         key = _KEY.search(request.headers.get("Authorization", ""))
-        answer = await super()._pass_on(request.clone(headers={**request.headers, "X-Forwarded-Proto": "https"}))
-        self.by_key.setdefault(key[1] if key else "", []).extend(self.calls[before : before + 1])
-        return answer
+        request = request.clone(headers={**request.headers, "X-Forwarded-Proto": "https"})
+        await request.read()  # now, so that no other request comes between the next line and this one's note
+        number = len(self.calls)
+        try:
+            return await super()._pass_on(request)
+        finally:
+            self.by_key.setdefault(key[1] if key else "", []).append(self.calls[number])
 
 
 class Enforced:
@@ -174,7 +178,3 @@ def for_the_emulator(template: Template) -> Template:
                 statement["Resource"] = [*listed(statement["Resource"]), *clusters]
             statement["Action"] = actions + [more for action in actions for more in ALSO_ASKED_FOR.get(action, ())]
     return changed
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

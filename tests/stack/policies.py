@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bench.counting_proxy import Call
-from tests.emulator import Template, of_type
+from tests.emulator import Template, output_id
+from tests.infra.stacks import listed, statements
 
 Right = tuple[str, str]
-"""An IAM action, and the logical id of a table; for everything else the type of resource, such as `sqs`."""
+"""An IAM action, and the logical id of a table; of queues LANES or DEAD_LETTERS, for everything else the service."""
+
+LANES, DEAD_LETTERS = "lanes", "dead letters"
 
 _SERVICES = {
     "SQS": "sqs",
@@ -34,37 +37,36 @@ def granted(template: Template, role: str) -> set[Right]:
     """What the policies of a role (by logical id) allow; a Deny counts as nothing."""
     return {
         (action, _subject(template, action, resource))
-        for policy in of_type(template, "AWS::IAM::Policy").values()
-        if {"Ref": role} in policy["Roles"]
-        for statement in policy["PolicyDocument"]["Statement"]
+        for statement in statements(template, role)
         if statement["Effect"] == "Allow"
         for action in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     }
 
 
-def used(calls: Iterable[Call], tables: Mapping[str, str]) -> set[Right]:
-    """What calls needed; `tables` are logical ids by name."""
-    return {right for call in calls for right in _needed(call, tables)}
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def used(calls: Iterable[Call], tables: Mapping[str, str], dead_letters: str) -> set[Right]:
+    """What calls needed; `tables` are logical ids by name, `dead_letters` is a queue's name."""
+    return {right for call in calls for right in _needed(call, tables, dead_letters)}
 
 
 def _subject(template: Template, action: str, resource: Any) -> str:
     service = action.partition(":")[0]
-    if service != "dynamodb":
+    if service not in ("dynamodb", "sqs"):
         return service
     name, attribute = resource["Fn::GetAtt"]
-    assert (template["Resources"][name]["Type"], attribute) == ("AWS::DynamoDB::Table", "Arn")
-    return str(name)
+    kind = {"dynamodb": "AWS::DynamoDB::Table", "sqs": "AWS::SQS::Queue"}[service]
+    assert (template["Resources"][name]["Type"], attribute) == (kind, "Arn")
+    if service == "dynamodb":
+        return str(name)
+    return DEAD_LETTERS if name == output_id(template, "DeadLetters") else LANES
 
 
-def _needed(call: Call, tables: Mapping[str, str]) -> Iterator[Right]:
-    service = _SERVICES.get(call.service, call.service)
-    operation = call.operation.removesuffix("Batch") if service == "sqs" else call.operation
-    if service != "dynamodb":
+def _needed(call: Call, tables: Mapping[str, str], dead_letters: str) -> Iterator[Right]:
+    service, operation = _SERVICES.get(call.service, call.service), call.operation
+    if service == "sqs":
+        queue = (call.body.get("QueueName") or call.body["QueueUrl"]).rpartition("/")[2]
+        yield f"sqs:{operation.removesuffix('Batch')}", DEAD_LETTERS if queue == dead_letters else LANES
+    elif service != "dynamodb":
         action = f"{service}:{operation}"
         yield _ACTIONS.get(action, action), service
     elif operation == "BatchExecuteStatement":
