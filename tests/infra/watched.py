@@ -78,13 +78,13 @@ class Watched:
                 worker.kill()
                 worker.communicate()
 
-    async def call(self, function: str, event: Mapping[str, Any]) -> tuple[bool, list[str]]:
+    async def call(self, function: str, event: Mapping[str, Any], **env: str) -> tuple[bool, list[str]]:
         """Call a function's handler in a process of its own, which then ends without a word, as Lambda ends them:
         whether it failed, and what it printed."""
         module = f"crawler.entrypoints.{function}"
         command_line = [sys.executable, "-m", "tests.stack.calling", module, CALL, json.dumps(event)]
         called = await asyncio.create_subprocess_exec(
-            *command_line, env=command.clean_environment(self.env), stdout=PIPE, stderr=PIPE
+            *command_line, env=command.clean_environment({**self.env, **env}), stdout=PIPE, stderr=PIPE
         )
         out, _ = await called.communicate()
         return called.returncode != 0, out.decode().splitlines()
@@ -118,6 +118,10 @@ class Watched:
         """What Lambda writes of a call of a function."""
         function = {"FunctionName": output_id(self._template, key)}
         self.metrics.put("AWS/Lambda", "Errors", function, at, float(failed))
+
+    def put_dropped(self, key: str, at: float) -> None:
+        """What Lambda writes of an event that it has given up, after the calls for it have failed."""
+        self.metrics.put("AWS/Lambda", "AsyncEventsDropped", {"FunctionName": output_id(self._template, key)}, at, 1.0)
 
     def put_lasting(self, lines: Iterable[str], *, workers: int = 1, every: float = 60) -> None:
         """The lines of a worker as so many like it would write them every so many seconds."""
