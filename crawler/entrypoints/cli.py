@@ -66,8 +66,9 @@ def crawl(urls: tuple[str, ...], **given: Any) -> None:
     from crawler.entrypoints.cookies import given_cookies
     from crawler.entrypoints.dropping import start_over
     from crawler.entrypoints.places import STATE_FILE, crawl_folder
+    from crawler.entrypoints.progress import Progress
     from crawler.entrypoints.seeds import check
-    from crawler.entrypoints.show import Progress, done
+    from crawler.entrypoints.show import done
     from crawler.entrypoints.summary import summary
 
     settings = options.given_settings(given)

@@ -20,9 +20,9 @@ from crawler.entrypoints.cookies import CookieFile, seed_cookies
 from crawler.entrypoints.identity import on_stop_signals, worker_name
 from crawler.entrypoints.opening import open_with_rows
 from crawler.entrypoints.places import store_address
+from crawler.entrypoints.progress import Progress
 from crawler.entrypoints.revisiting import resumed
 from crawler.entrypoints.seeds import add_seeds, crawl_to_seed, sitemaps_if_given
-from crawler.entrypoints.show import Progress
 from crawler.entrypoints.status import status_of
 from crawler.errors import CrawlerError, UsageError
 from crawler.model import CrawlRecord

@@ -1,23 +1,14 @@
-"""What a person sees while a crawl runs and when it ends: a live line on a terminal, plain lines elsewhere."""
+"""Numbers for people: the lines and tables that commands print."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from crawler.archive.verify_report import VerifyReport
 from crawler.config import FALSE_POSITIVES, CrawlSettings
 from crawler.entrypoints.status import HostRow, Status
-from crawler.model import CrawlRecord
-
-PLAIN_EVERY = 10.0
-"""Seconds between two plain lines where the output is no terminal."""
 
 ERROR_WIDTH = 60
 """Characters of a host's latest error that are shown."""
@@ -52,59 +43,6 @@ def approximation(settings: CrawlSettings) -> str:
         return ""
     missed = f"one new URL in {1 / FALSE_POSITIVES:,.0f} is missed"
     return f"visited set: a Bloom filter with a false-positive rate of {FALSE_POSITIVES:g}, {missed}"
-
-
-class Progress:
-    """Progress of one crawl on standard error. `quiet` shows only what went wrong."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._quiet = quiet
-        self._live: Live | None = None
-        self._last: tuple[float, int] | None = None
-        self._printed = 0.0
-
-    def begin(self, record: CrawlRecord, store: str) -> None:
-        """Announce the crawl."""
-        if self._quiet:
-            return
-        settings = record.settings
-        pace = f"{settings.rate:g} requests/s per {settings.pace_by}" if settings.rate else "no rate limit"
-        robots = "robots.txt ignored" if settings.ignore_robots else "robots.txt obeyed"
-        self._plain(f"crawl {record.id}: {pace}, {robots}, scope {settings.scope}; output in {store}")
-        if approximate := approximation(settings):
-            self._plain(approximate)
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-            self._live.start()
-
-    def show(self, status: Status) -> None:
-        """The current numbers."""
-        now = time.monotonic()
-        before, done = self._last or (now, status.done)
-        rate = (status.done - done) / (now - before) if now > before else 0.0
-        if now - before >= 2 or self._last is None:
-            self._last = (now, status.done)
-        if self._live is not None:
-            self._live.update(Text(line(status, status.pages_per_second or rate)))
-        elif not self._quiet and now - self._printed >= PLAIN_EVERY:
-            self._printed = now
-            self._plain(line(status, status.pages_per_second or rate))
-
-    def say(self, text: str) -> None:
-        """A line above the live one."""
-        self._plain(f"crawler: {text}")
-
-    def end(self, status: Status) -> None:
-        """Last numbers; the live line goes."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-        if not self._quiet:
-            self._plain(line(status, 0.0).replace(" | 0.0/s", ""))
-
-    def _plain(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
 
 
 def reasons(counts: Mapping[str, int]) -> str:
