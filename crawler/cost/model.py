@@ -200,7 +200,8 @@ def _discovery(steps: _Steps, walked: Walk, site: Site) -> None:
     """Links: look up what a process meets first, insert what is absent, count it, send it."""
     share = site.pages / walked.pages
     steps.read(walked.looks * share, walked.asked * share, halves=1)
-    steps.write("BatchExecuteStatement", walked.inserts * share, site.pages)
+    steps.write("BatchExecuteStatement", walked.inserts * share, site.pages + walked.refused * share)
+    steps.read(walked.rereads * share, walked.refused * share)
     steps.write("UpdateItem", walked.counts * share)
     steps.sqs("SendMessageBatch", walked.sends * share)
     if site.rate:

@@ -26,9 +26,12 @@ MOST, MOST_LINKS = 20_000, 1_200_000
 STATEMENTS, KEYS, MESSAGES = 25, 100, 10
 """What DynamoDB and SQS take in one request."""
 
+OVERLAP = 0.5
+"""Share of the pages that one worker adds where another, which adds at the same time, does not see them yet: its
+inserts are refused. Workers whose hosts are paced add few at a time."""
+
 BATCH = 100
 """Pages whose endings are written together at most."""
-
 
 GATHERING = 0.06
 """Seconds from one batch of endings to the next in a worker on paced hosts: `crawler.settle.GATHER` and the writing."""
@@ -36,14 +39,16 @@ GATHERING = 0.06
 
 class Walk(msgspec.Struct):
     """Sums over all pages walked. `short` are the batches for which there were not enough pages, `asked` the keys
-    looked up, `new` the pages found, `lines` those of paced sites that were read; the others are requests: `checks`
-    those reads, `booked` the writes for pages of a site of which more were found than are sent at once, one a site and
-    batch."""
+    looked up, `new` the pages found, `refused` those that another worker had found meanwhile, `lines` those of paced
+    sites that were read; the others are requests: `rereads` of what was refused, `checks` the reads of lines, `booked`
+    the writes for pages of a site of which more were found than are sent at once, one a site and batch."""
 
     pages: int = 0
     short: int = 0
     asked: int = 0
     new: int = 0
+    refused: int = 0
+    rereads: int = 0
     looks: int = 0
     inserts: int = 0
     counts: int = 0
@@ -75,6 +80,7 @@ def walk(pages: int, hosts: int, links: int, workers: int, pace: float, ahead: f
     frontier, known = _Frontier(size, in_turn=ahead > 0), {0}
     frontier.add(known)
     sums, booked = Walk(), set[int]()
+    before, unseen = fleet[0], set[int]()
     unlinked = itertools.chain(range(0, total, size), range(total))
     while sums.pages < total:
         if not frontier:  # a site to which no link led, or a page
@@ -93,21 +99,27 @@ def walk(pages: int, hosts: int, links: int, workers: int, pace: float, ahead: f
                 abroad = choose.random() < ABROAD
                 met.add(int(choose.random() * total) if abroad else home + int(choose.random() * size))
         sums.pages += len(first_pages) + len(others)
+        adding: set[int] = set()
         homes = [page - page % size for page in first_pages] if listed else []
         for links_met in (met, *(set(range(home, home + round(size * listed))) for home in homes)):
             links_met -= worker.seen
             worker.seen |= links_met
             new = sorted(links_met - known)
+            late = 0 if pace or worker is before else round(OVERLAP * len(links_met & unseen))
             known.update(new)
+            adding.update(new)
             frontier.add(new)
             if ahead:
                 _book(sums, worker, Counter(page // size for page in new), ahead, booked)
             sums.asked += len(links_met)
             sums.new += len(new)
             sums.looks += -(-len(links_met) // KEYS)
-            sums.inserts += -(-len(new) // STATEMENTS)
+            sums.refused += late
+            sums.rereads += bool(late)
+            sums.inserts += -(-(len(new) + late) // STATEMENTS)
             sums.counts += bool(new)
             sums.sends += -(-len(new) // MESSAGES)
+        before, unseen = worker, adding
     return sums
 
 
