@@ -38,14 +38,17 @@ class Visited(Construct):
         )
 
     def grant_add(self, seeder: iam.IGrantable) -> None:
-        """What adds URLs also takes and finishes them: records by PartiQL, many in a request; what the fleet shares
-        one by one."""
-        _grant(seeder, self.table, "BatchGetItem", "PartiQLInsert", "PartiQLUpdate")
-        _grant(seeder, self.control, "BatchGetItem", "PutItem", "UpdateItem")
+        """What adds URLs also takes and finishes them. Records, and pages whose turns are far, are written by PartiQL,
+        many in a request; what else the fleet shares one by one."""
+        many = ("BatchGetItem", "PartiQLInsert", "PartiQLUpdate")
+        _grant(seeder, self.table, *many)
+        _grant(seeder, self.control, *many, "PutItem", "UpdateItem")
 
     def grant_read_all(self, janitor: iam.IGrantable) -> None:
-        """Read every record: whether a crawl is complete is decided by them."""
-        _grant(janitor, self.table, "Scan")
+        """Read every record, which decides whether a crawl is complete, and every page whose turn is far, which nobody
+        would come back to were the message lost that is to fetch it."""
+        for table in (self.table, self.control):
+            _grant(janitor, table, "Scan")
 
 
 def _grant(grantee: iam.IGrantable, table: dynamodb.Table, *actions: str) -> None:

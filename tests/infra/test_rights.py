@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator import Template, of_type
+from tests.emulator import Template, of_type, output_id
 from tests.infra.stacks import full, listed, rights, role_of_function, statements
 
 QUEUE, DEAD, TABLE, BUCKET = "AWS::SQS::Queue", "dead letters", "AWS::DynamoDB::Table", "AWS::S3::Bucket"
@@ -53,6 +53,23 @@ def test_the_janitor_sends_but_takes_no_url_and_stops_this_service_alone(both: T
         "ecs:UpdateService": {"AWS::ECS::Service"},
         **LOG,
     }
+
+
+def test_pages_whose_turns_are_far_may_be_put_aside_by_whoever_adds_pages(both: Template) -> None:
+    """They lie in the control table, many in an item, and are written as records are. Only a crawl that is paced, or
+    paused, has any: a quick one in an emulator would never miss these rights."""
+    control = {"Fn::GetAtt": [output_id(both, "ControlTable"), "Arn"]}
+    functions = [role_of_function(both, f"{name}Function") for name in ("Fetcher", "Janitor", "Schedule")]
+    for role in (task_role(both, "TaskRoleArn"), *functions):
+        allowed = {
+            action.removeprefix("dynamodb:")
+            for statement in statements(both, role)
+            if control in listed(statement["Resource"])
+            for action in listed(statement["Action"])
+        }
+        assert allowed - {"Scan"} == {action.removeprefix("dynamodb:") for action in ADD}
+        # The janitor finds them again should the message be lost that is to bring them back.
+        assert ("Scan" in allowed) is (role == role_of_function(both, "JanitorFunction"))
 
 
 def test_a_schedule_reads_its_one_object_and_adds(both: Template) -> None:

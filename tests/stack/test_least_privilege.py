@@ -24,19 +24,28 @@ pytestmark = [pytest.mark.emulator, pytest.mark.timeout(600)]
 EVENT_SOURCE = "the event source reads the queue in the function's name"
 LOG = {("logs:CreateLogStream", "logs"): "Lambda writes a function's log", ("logs:PutLogEvents", "logs"): "the same"}
 
+ASIDE: dict[Right, str] = {
+    (f"dynamodb:PartiQL{action}", "ControlTable"): "pages whose turns are far are put aside: in a run of their own"
+    for action in ("Insert", "Update")
+}
+
 UNUSED: dict[str, dict[Right, str]] = {
-    "task": {},
+    "task": ASIDE,
     "FetcherFunction": {
         **LOG,
+        **ASIDE,
         ("sqs:ReceiveMessage", LANES): EVENT_SOURCE,
         ("sqs:DeleteMessage", LANES): EVENT_SOURCE,
     },
     "JanitorFunction": {
         **LOG,
+        **ASIDE,
+        ("dynamodb:Scan", "ControlTable"): "pages that were put aside are looked for when a crawl stands still",
         ("dynamodb:PartiQLInsert", "VisitedTable"): "a dead letter may be a plain seed, which no record knows yet",
     },
     "ScheduleFunction": {
         **LOG,
+        **ASIDE,
         ("dynamodb:PartiQLUpdate", "VisitedTable"): "a URL whose message SQS refuses for good ends as skipped",
         ("s3:ListBucket", "s3"): "without it S3 calls an object that is not there forbidden",
     },
