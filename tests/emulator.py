@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -30,6 +29,8 @@ from typing import Any, NoReturn
 import pytest
 from botocore.config import Config
 from botocore.session import Session
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 REGION = "us-east-1"
@@ -222,7 +223,7 @@ def running(folder: Path, **settings: str) -> Iterator[Emulator]:
     if not program.exists():
         _missing(f"no AWS emulator at {program}: `make test` installs it, or set CRAWLER_EMULATOR")
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     log = folder / "emulator.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -248,12 +249,6 @@ def running(folder: Path, **settings: str) -> Iterator[Emulator]:
         yield Emulator(endpoint)
     finally:
         _stop(process)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_healthy(endpoint: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -15,20 +15,25 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from tests.ports import free_port
+
 START_SECONDS = 30.0
+
+BUS = 10_000
+"""The nodes of a cluster talk on a port so much above their own."""
 
 
 class RedisServer:
     """A server that a test may stop, kill, freeze and start again; its port and, with AOF on, its data stay."""
 
     def __init__(self, folder: Path, program: str, options: dict[str, str]) -> None:
-        self.port = _free_port()
+        self.port = free_port(BUS)
         self.folder = folder
         self._program, self._options = program, options
         self._names = itertools.count(1)
@@ -114,17 +119,6 @@ def bloom_module() -> str:
             "no Bloom filters for Redis: set CRAWLER_REDIS_BLOOM to a redisbloom.so, or let `make setup` install one"
         )
     return module
-
-
-def _free_port() -> int:
-    """A port that nobody uses, nor the one 10,000 above, on which the nodes of a cluster talk."""
-    while True:
-        with socket.socket() as probe, socket.socket() as bus:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                bus.bind(("127.0.0.1", port + 10_000))
-                return port
 
 
 def _beside(pattern: str) -> str | None:
