@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -68,6 +70,14 @@ def wait_for(condition: Callable[[], Any], seconds: float = 60) -> Any:
             return value
         time.sleep(0.02)
     raise AssertionError(f"did not happen within {seconds} s: {condition}")
+
+
+def told(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal, and wait until it was delivered: two that come at once are one to the system."""
+    process.send_signal(number)
+    status = Path(f"/proc/{process.pid}/status")
+    wait_for(lambda: not re.search(r"^ShdPnd:\s*0*[1-9a-f]", status.read_text(), re.MULTILINE))
+    time.sleep(0.1)  # what is delivered is handled between two steps of Python
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
