@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,27 @@ def test_a_profile_that_is_not_there_is_one_line(tmp_path: Path) -> None:
         assert result.returncode == 2
         (line,) = result.stderr.splitlines()
         assert line == "crawler: the AWS settings cannot be used: The config profile (nowhere) could not be found"
+
+
+IMPORTING = """
+import builtins, os, signal, sys
+
+real = builtins.__import__
+
+def importing(name, *more):
+    if name == "crawler.entrypoints.cli":
+        os.kill(os.getpid(), signal.{signal})
+        raise AssertionError("still here")
+    return real(name, *more)
+
+builtins.__import__ = importing
+from crawler.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_before_the_command_is_imported_ends_it_as_any_other(name: str) -> None:
+    program = IMPORTING.format(signal=name)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
