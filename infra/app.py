@@ -2,6 +2,7 @@
 
     make setup                                          # .venv with aws-cdk-lib
     npx aws-cdk@2 bootstrap                             # once an account and region
+    aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com     # unless the account has had a cluster
     npx aws-cdk@2 deploy                                # needs Docker for the image, or -c image=URI
     npx aws-cdk@2 deploy -c fetchers=lambda             # needs no Docker
     npx aws-cdk@2 deploy -c stackName=News -c lease=300

@@ -31,7 +31,7 @@ from tests.stack.test_least_privilege import (
 
 __all__ = ["template"]
 
-pytestmark = [pytest.mark.emulator, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.emulator, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
