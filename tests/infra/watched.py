@@ -27,6 +27,7 @@ from crawler.state.port import CrawlState
 from tests import command
 from tests.emulator import Emulator, Template, output_id
 from tests.infra.alarm_evaluation import Alarm, Metrics, State, alarms
+from tests.telemetry.emf_rules import metrics_of
 
 START = 1_800_000_000 - 1_800_000_000 % 86_400.0
 """When the test's clock begins."""
@@ -126,7 +127,10 @@ class Watched:
     def put_lasting(self, lines: Iterable[str], *, workers: int = 1, every: float = 60) -> None:
         """The lines of a worker as so many like it would write them every so many seconds."""
         kept = list(lines)
-        assert any("_aws" in line for line in kept), "no line of metrics"
+        told = [line for line in kept if "_aws" in line]
+        assert told, "no line of metrics"
+        for line in told:
+            metrics_of(line)  # which CloudWatch must take
         for number in range(int(LASTING / every)):
             for line in kept * workers:
                 self.metrics.put_line(line, START + number * every + 1)
@@ -174,6 +178,7 @@ class Looking:
         taken = dead - self._watched.waiting("DeadLetters")
         self._watched.put_queue("DeadLetters", "NumberOfMessagesReceived", at, taken)
         for line in self.lines:
+            metrics_of(line)  # which CloudWatch must take
             self._watched.metrics.put_line(line, at)
         self._watched.put_call("JanitorFunction", at, failed=bool(found.faults))
         self._watched.put_queues(at)
