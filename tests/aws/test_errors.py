@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import UnauthorizedSSOTokenError
 
 from crawler.errors import StateUnavailable
+from crawler.state.aws.client import Aws
 from crawler.state.aws.state import AwsState
 from tests.aws.conftest import Open
 from tests.aws.places import pages
@@ -69,3 +71,26 @@ async def test_an_answer_that_does_not_come_is_a_timeout(proxy: Proxy, opening: 
     with pytest.raises(StateUnavailable):
         await state.recall(["x"])
     silent.set()
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
+async def test_credentials_that_were_good_once_are_told_how_to_renew(proxy: Proxy, opening: Open, code: str) -> None:
+    state = await opening()
+    proxy.fail("BatchGetItem", 400, code, times=ALWAYS)
+    with pytest.raises(
+        StateUnavailable, match=r"AWS refused BatchGetItem: .*; sign in again, for example with `aws sso"
+    ):
+        await state.recall(["x"])
+
+
+async def test_a_sign_in_that_has_run_out_is_not_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the client library raises before it sends anything: a worker may wait for it, a person reads the line."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    aws = await Aws.connect()
+
+    async def expired() -> None:
+        raise UnauthorizedSSOTokenError
+
+    with pytest.raises(StateUnavailable, match=r"^no AWS credentials: .* expired .*; sign in again"):
+        await aws.ask(expired())
+    await aws.close()

@@ -100,7 +100,9 @@ async def one_line(address: str) -> CrawlerError:
 
 
 async def test_what_is_not_there_is_missing(emulator: Emulator, place: Place) -> None:
-    assert isinstance(await one_line("nosuchstack"), StateMissing)
+    nowhere = await one_line("nosuchstack")
+    assert isinstance(nowhere, StateMissing)
+    assert "us-east-1" in str(nowhere)
     assert isinstance(await one_line(f"?queue=nosuchqueue&table={place.table}"), StateMissing)
     assert isinstance(await one_line(f"?queue={place.normal}&table=nosuchtable"), StateMissing)
     template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
