@@ -62,6 +62,9 @@ class Fargate(Construct):
             max_healthy_percent=200,
             capacity_provider_strategies=strategy(config),
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+            # On unless told otherwise: ECS would stop workers in the middle of their pages, for a balance among zones
+            # that Spot upsets again and again. A worker is worth as much in one as in another.
+            availability_zone_rebalancing=ecs.AvailabilityZoneRebalancing.DISABLED,
             # What a task costs is found under the stack's own tags.
             propagate_tags=ecs.PropagatedTagSource.SERVICE,
             assign_public_ip=True,

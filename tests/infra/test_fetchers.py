@@ -125,6 +125,11 @@ def test_the_base_is_on_demand_and_the_rest_on_spot(
     assert [(each.capacity_provider, each.base, each.weight) for each in found] == expected
 
 
+def test_no_worker_is_stopped_for_the_balance_among_zones(template: Template) -> None:
+    """Without the property ECS does that."""
+    assert service(template)["AvailabilityZoneRebalancing"] == "DISABLED"
+
+
 def test_a_broken_deployment_is_rolled_back(template: Template) -> None:
     breaker = service(template)["DeploymentConfiguration"]["DeploymentCircuitBreaker"]
     assert breaker == {"Enable": True, "Rollback": True}
