@@ -16,7 +16,6 @@ import aiohttp
 from aiohttp.connector import Connection
 from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import StreamReader
-from multidict import CIMultiDictProxy
 from yarl import URL
 
 from crawler.connection import Connector, wire
@@ -34,8 +33,7 @@ class Answer:
 
     def __init__(self, connection: Connection, message: RawResponseMessage, content: StreamReader) -> None:
         self.status, self.reason, self.version = message.code, message.reason, message.version
-        self.headers: CIMultiDictProxy[str] = message.headers
-        self.raw_headers = message.raw_headers
+        self.headers, self.raw_headers = message.headers, message.raw_headers
         self.content = content
         self._connection = connection
         content.on_eof(connection.release)
