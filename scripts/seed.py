@@ -106,7 +106,7 @@ def lines(arguments: Iterable[str], file: str | None) -> Iterator[tuple[str, str
         return
     name = "standard input" if file == "-" else file
     try:
-        with open(0 if file == "-" else file, encoding="utf-8", errors="replace") as stream:
+        with open(0 if file == "-" else file, encoding="utf-8-sig", errors="replace") as stream:
             for number, line in enumerate(stream, 1):
                 if (text := line.strip()) and not text.startswith("#"):
                     yield f"{name}, line {number}", text

@@ -113,6 +113,13 @@ def test_urls_become_messages_in_batches(queues: Queues, tmp_path: Path) -> None
     assert Counter(body["url"] for body in queues.bodies()) == Counter(wanted)
 
 
+def test_the_mark_with_which_some_programs_begin_a_file_costs_no_url(queues: Queues, tmp_path: Path) -> None:
+    file = tmp_path / "urls.txt"
+    file.write_text("https://first.example/\nhttps://second.example/\n", encoding="utf-8-sig")
+    assert queues.seed("--file", str(file)).returncode == 0
+    assert {body["url"] for body in queues.bodies()} == {"https://first.example/", "https://second.example/"}
+
+
 def test_what_is_said_of_them_stands_in_each_message(queues: Queues) -> None:
     result = queues.seed(
         "--file", "-", "--crawl", "mine", "--priority", "low", "--depth", "3", stdin="http://a.example/"
