@@ -380,9 +380,11 @@ class AwsState:
         return account, idle
 
     async def close(self) -> None:
-        await self._claiming.close()
-        await self._accounts.close()
-        await self._aws.close()
+        try:
+            await self._claiming.close()
+            await self._accounts.close()
+        finally:
+            await self._aws.close()
 
 
 async def _check_tables(aws: Aws, names: addresses.Names) -> None:
