@@ -57,9 +57,9 @@ POLLED = 0.6
 IN_HAND = 10.0
 """Seconds at the end of a crawl for which all pages of paced hosts are in hand."""
 
-LOOKED, LOOKED_NEW = 2.3, 0.3
-"""Requests that read gates of paced hosts, a second of a worker, and each page of a host that is new; besides those
-that a claim makes anyway."""
+LOOKED, SHARED, LOOKED_NEW = 3.6, 3.5, 0.3
+"""Requests that read gates of paced hosts, a second of a worker at most, and pages a second with which it makes half
+as many: the more they are the more share one; and each page of a host that is new. Besides, a claim reads them."""
 
 GATES = 1.3
 """Gates of paced hosts that these requests read, for a page."""
@@ -111,7 +111,7 @@ def model(site: Site, workers: int, seconds: float, calls: float = 0.0) -> Usage
     if not calls:
         _waste(steps, site, workers, seconds, walked)
     if site.rate:
-        _gates(steps, site, workers, seconds)
+        _gates(steps, site, workers, seconds, pace)
         _turns(steps, site, workers)
     else:
         _busy_claims(steps, site)
@@ -233,11 +233,12 @@ def _busy_claims(steps: _Steps, site: Site) -> None:
     steps.read(claims, site.pages + claims * gates * UNSEEN)
 
 
-def _gates(steps: _Steps, site: Site, workers: int, seconds: float) -> None:
+def _gates(steps: _Steps, site: Site, workers: int, seconds: float, pace: float) -> None:
     """Read records and gates of paced hosts; before a turn's request look at its gate again."""
     claims = site.pages / FULL_CLAIM
     new = site.hosts * min(site.pages / site.hosts, _unknown(workers))
-    steps.read(claims + LOOKED * workers * seconds + LOOKED_NEW * new, site.pages * (1 + GATES))
+    looks = LOOKED * workers * seconds * pace / (pace + SHARED)
+    steps.read(claims + looks + LOOKED_NEW * new, site.pages * (1 + GATES))
 
 
 def _turns(steps: _Steps, site: Site, workers: int) -> None:

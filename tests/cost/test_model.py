@@ -104,8 +104,8 @@ def test_busy_workers_make_as_many_requests_as_modelled(
     [
         pytest.param(Linked(hosts=20, size=35, links=60, port=8124), 1.0, 2, id="known"),
         pytest.param(Linked(hosts=30, size=15, links=30, port=8125, listed=True), 1.0, 3, id="known-sitemaps"),
-        pytest.param(Linked(hosts=16, size=30, links=30, port=8126, listed=True), 1.0, 1, id="unused-sitemaps"),
-        pytest.param(Linked(hosts=6, size=60, links=60, port=8127), 1.0, 2, id="unused-few-hosts"),
+        pytest.param(Linked(hosts=18, size=28, links=45, port=8126, listed=True), 1.0, 1, id="unused-sitemaps"),
+        pytest.param(Linked(hosts=9, size=45, links=50, port=8127), 1.0, 2, id="unused-few-hosts"),
         pytest.param(Linked(hosts=20, size=60, links=30, port=8128, listed=True), 0.0, 1, id="unused-unpaced"),
     ],
 )
