@@ -49,9 +49,7 @@ class Decoder:
     """
 
     def __init__(self, content_encoding: str | None, limit: int) -> None:
-        self.decoded = True
-        self.truncated = ""
-        self.full = False
+        self.decoded, self.truncated, self.full = True, "", False
         self._limit = limit
         self._size = 0
         self._codings: list[_Coding] = []

@@ -19,7 +19,7 @@ from contextlib import aclosing
 import msgspec
 
 from crawler.config import CrawlSettings
-from crawler.errors import StateMismatch, StateMissing, StateUnavailable, UsageError
+from crawler.errors import StateMismatch, StateMissing, StateUnavailable
 from crawler.model import (
     FINISHED,
     Added,
@@ -66,8 +66,8 @@ from crawler.state.aws.requeue import Requeue
 from crawler.state.aws.seeds import Seeds
 from crawler.state.aws.settling import Settling
 from crawler.state.aws.table import Visited
-from crawler.state.exact import exact_only
 from crawler.state.port import WriteRows
+from crawler.state.refusals import exact_only, no_module_in_functions
 
 log = logging.getLogger(__name__)
 
@@ -196,13 +196,9 @@ class AwsState:
         await self._crawls.amend(crawl, self._with_lease(settings))
 
     def _check(self, settings: CrawlSettings) -> None:
-        """Raise UsageError for a crawl whose pages nobody here would ever fetch."""
         exact_only(settings)
-        if settings.extract and self._functions_only:
-            raise UsageError(
-                f"--extract {settings.extract}: on this stack functions fetch, which have no module of yours: "
-                "deploy it with -c fetchers=fargate, or crawl without"
-            )
+        if self._functions_only:
+            no_module_in_functions(settings)
 
     def _with_lease(self, settings: CrawlSettings) -> CrawlSettings:
         """A crawl that wants no lease of its own has the queues'; so readers of its settings know how long it is."""

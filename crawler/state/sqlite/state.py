@@ -28,7 +28,7 @@ from crawler.model import (
     Why,
     defer,
 )
-from crawler.state.exact import exact_only
+from crawler.state.refusals import exact_only
 from crawler.state.sqlite import adding, claiming, fleet, gates, hosts, lanes, leasing, ledger, purging, records, repair
 from crawler.state.sqlite.database import Database, snapshot
 
