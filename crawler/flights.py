@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 from crawler.errors import StateUnavailable
-from crawler.fetch import DEADLINE
 from crawler.state.port import CrawlState
 
 LEAST = 0.01
 """Seconds that a request may take in any case before it is reported."""
 
-SPARE = 5.0
-"""Seconds beyond the longest request after which one that was reported counts as ended: its process has died."""
+HELD = 10.0
+"""Seconds for which a report holds, renewed when half of them are over: a process that was killed keeps its places at a
+host for no longer than that."""
 
 FREE: AbstractAsyncContextManager[None] = contextlib.nullcontext()
 """Where there is no rate there is nothing to wait for and nothing to report."""
@@ -82,8 +82,9 @@ class Flights:
         await asyncio.sleep(after)
         flight = secrets.token_hex(6)
         try:
-            await self._tell(gate, flight, time.time() + DEADLINE + SPARE)
-            await asyncio.Event().wait()
+            while True:
+                await self._tell(gate, flight, time.time() + HELD)
+                await asyncio.sleep(HELD / 2)
         finally:
             await self._tell(gate, flight, 0.0)
 
