@@ -44,9 +44,10 @@ _BESIDE = frozenset(("next", "prev", "previous"))
 _FOLLOWED = _BESIDE | {"alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 
-# HTML 4.2.5.3, shared declarative refresh steps.
+# HTML 4.2.5.3, shared declarative refresh steps. No group is possessive: Python before 3.11.5 would take the `url` off
+# a target `urls`.
 _REFRESH = re.compile(
-    r"""\s*+(?:[0-9][0-9.]*+|\.[0-9.]*+)(?=[;,\s])\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(?:"([^"]*)|'([^']*)|(.*))""",
+    r"""\s*+(?:[0-9][0-9.]*+|\.[0-9.]*+)(?=[;,\s])\s*+[;,]?\s*+(?:url\s*+=\s*+)?(?:"([^"]*)|'([^']*)|(.*))""",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 

@@ -12,11 +12,16 @@ from collections.abc import Iterator
 SLICE = 512 * 1024
 """Characters of a slice; it is longer where there is no place to cut. Hardly a page is as large."""
 
+_HOLDS_A_TAG = r"""[ \t\r\n]*+(?:"[^"<]*+<|'[^'<]*+<)"""
+"""What follows the `=` of an attribute that has a `<` in its value."""
+
 _WHOLE = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(script|style|textarea|title|xmp|iframe|noembed|noframes|template|frameset|svg)\b.*?(?:</\1|\Z)"
-    # A tag with a `<` in the value of an attribute, as far as that.
-    r"|<[a-z][^<>=]*+(?:=(?![ \t\r\n]*+(?:\"[^\"<]*+<|'[^'<]*+<))[^<>=]*+)*+=\s*+(?:\"[^\"]*+\"?|'[^']*+'?)",
+    # A tag with such an attribute, as far as that. The repeated group is not possessive: Python before 3.11.5 does not
+    # match such a one right where its inside may go back. There is only one way to match it anyway.
+    rf"|<[a-z][^<>=]*+(?:=(?!{_HOLDS_A_TAG})[^<>=]*+)*=(?={_HOLDS_A_TAG})"
+    r"""[ \t\r\n]*+(?:"[^"]*+"?|'[^']*+'?)""",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(r"<[a-z/]", re.IGNORECASE)

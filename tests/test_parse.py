@@ -71,6 +71,7 @@ def paths(html: str) -> list[str]:
         ("<meta http-equiv=Refresh content='5; URL=/r'>", ["/r"]),
         ("<meta http-equiv=refresh content=\"0;url='/r' x\">", ["/r"]),
         ("<meta http-equiv=refresh content='0 , /r'>", ["/r"]),
+        ("<meta http-equiv=refresh content='0;urls'>", ["/a/urls"]),
         ("<meta http-equiv=refresh content='0.5 url = /r '>", ["/r"]),
         ("<meta http-equiv=refresh content='30'><meta http-equiv=refresh content='1;url='>", []),
         ("<meta http-equiv=refresh content='url=/r'><meta http-equiv=refresh content='x;url=/r'>", []),
