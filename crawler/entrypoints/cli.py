@@ -236,6 +236,7 @@ def main() -> None:
     try:
         interrupt_on_stop_signals()
         code = cli(standalone_mode=False) or 0
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         code = 2
         sys.stderr.write(error.format_message() + "\n")
@@ -256,7 +257,7 @@ def _ending(error: BaseException) -> tuple[int, str]:
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return STOPPED, ""
     if isinstance(error, SystemExit):  # whoever read has gone: the library leaves with 1, as `verify` does for a fault
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return STOPPED, ""
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
@@ -267,5 +268,14 @@ def _ending(error: BaseException) -> tuple[int, str]:
         # The worker's image leaves out what only merges.
         return 2, f"this needs {error.name}, which is not installed here: pip install crawler"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        _give_up_output()
         return 2, f"cannot write {error.filename or 'the output'}: {error.strerror}"
     return 2, f"internal fault: {type(error).__name__}: {error} (run again with -vv for the traceback)"
+
+
+def _give_up_output() -> None:
+    """Drop what standard output does not take: the interpreter would try again at its end, and leave with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
