@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,8 +19,10 @@ COMMAND = [sys.executable, "-m", "crawler"]
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without settings of the crawler or of an AWS account."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CRAWLER_", "AWS_"))}
+    """This process's environment without settings of the crawler or of an AWS account, and with output
+    buffered as it is for most people: a full disk is then met late."""
+    others = ("CRAWLER_", "AWS_", "PYTHONUNBUFFERED")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     return {**kept, **(extra or {})}
 
 
@@ -73,11 +74,11 @@ def wait_for(condition: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 def told(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Send a signal, and wait until it was delivered: two that come at once are one to the system."""
+    """Send a signal, and wait until it was handled: two that come at once are one. Python handles it between two of its
+    steps, so that is done when the process has gone to sleep once more, or has ended."""
+    before = psutil.Process(process.pid).num_ctx_switches().voluntary
     process.send_signal(number)
-    status = Path(f"/proc/{process.pid}/status")
-    wait_for(lambda: not re.search(r"^ShdPnd:\s*0*[1-9a-f]", status.read_text(), re.MULTILINE))
-    time.sleep(0.1)  # what is delivered is handled between two steps of Python
+    wait_for(lambda: process.poll() is not None or psutil.Process(process.pid).num_ctx_switches().voluntary > before)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -1,7 +1,8 @@
 """The AWS emulator as a process of its own, and the stack's template as `cdk synth` writes it.
 
-A pytest plugin, loaded by the conftest: fixtures `emulator` and `template`, and `running` and `assembly` for those who
-need one of their own. The emulator is ministack, from the file that CRAWLER_EMULATOR names or from .venv-emulator.
+A pytest plugin, loaded by the conftest: fixtures `emulator`, `proxy` and `template`, and `running` and `assembly` for
+those who need one of their own. The emulator is ministack, from the file that CRAWLER_EMULATOR names or from
+.venv-emulator.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ import pytest
 from botocore.config import Config
 from botocore.session import Session
 
+from tests.aws.proxy import Proxy
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -330,6 +332,13 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """One emulator for all tests of a process: give stacks, queues and buckets names of your own."""
     with running(tmp_path_factory.mktemp("emulator")) as emulator:
         yield emulator
+
+
+@pytest.fixture
+async def proxy(emulator: Emulator) -> AsyncIterator[Proxy]:
+    """A proxy in front of the emulator, for those who are told its endpoint."""
+    async with Proxy(emulator.endpoint) as made:
+        yield made
 
 
 def read_template(file: Path) -> Template:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +94,9 @@ def queues(emulator: Emulator) -> Queues:
 
 
 @pytest.fixture
-async def proxy(emulator: Emulator, queues: Queues) -> AsyncIterator[Proxy]:
-    made = Proxy(emulator.endpoint)
-    await made.start()
-    queues.env["AWS_ENDPOINT_URL"] = made.endpoint
-    yield made
-    await made.stop()
+def proxy(proxy: Proxy, queues: Queues) -> Proxy:
+    queues.env["AWS_ENDPOINT_URL"] = proxy.endpoint
+    return proxy
 
 
 def test_urls_become_messages_in_batches(queues: Queues, tmp_path: Path) -> None:

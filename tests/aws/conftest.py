@@ -61,13 +61,10 @@ async def state(opening: Open) -> AwsState:
 
 
 @pytest.fixture
-async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+def proxy(proxy: Proxy, place: Place, monkeypatch: pytest.MonkeyPatch) -> Proxy:
     """A proxy that states opened in this test go through."""
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    yield proxy
-    await proxy.stop()
+    return proxy
 
 
 @pytest.fixture

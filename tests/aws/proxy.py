@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
@@ -36,7 +36,7 @@ class Proxy:
         self.seen: list[str] = []
         self.endpoint = ""
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession()
         app = web.Application(client_max_size=16 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._handle)
@@ -46,8 +46,9 @@ class Proxy:
         await site.start()
         host, port = self._runner.addresses[0][:2]
         self.endpoint = f"http://{host}:{port}"
+        return self
 
-    async def stop(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
         await self._session.close()
 

@@ -93,9 +93,9 @@ class Storm(Proxy):
         passes = 1 - sum(CHANCES.values())
         return self._dice.choices([None, *CHANCES], [passes, *CHANCES.values()])[0]
 
-    async def stop(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._over.set()
-        await super().stop()
+        await super().__aexit__()
 
     async def _deliver(self, queue: str, answer: dict[str, Any]) -> bytes:
         """Let some messages be visible for others already, and mix their order."""
@@ -153,10 +153,8 @@ def _work(env: dict[str, str]) -> list[str]:
 
 @pytest.fixture
 async def storm(emulator: Emulator) -> AsyncIterator[Storm]:
-    storm = Storm(emulator.endpoint, seed=1)
-    await storm.start()
-    yield storm
-    await storm.stop()
+    async with Storm(emulator.endpoint, seed=1) as made:
+        yield made
 
 
 async def test_a_crawl_loses_and_doubles_nothing_while_a_tenth_of_all_requests_fails(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -44,14 +43,6 @@ def rights(name: str) -> set[str]:
     for other in re.findall(r"as `([\w ]+)`", text):
         found |= rights(other)
     return found
-
-
-@pytest.fixture
-async def proxy(emulator: Emulator) -> AsyncIterator[Proxy]:
-    made = Proxy(emulator.endpoint)
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def test_each_command_asks_for_no_more_than_its_row_names(

@@ -61,10 +61,7 @@ async def fetcher(place: Place) -> AsyncIterator[Fetcher]:
 
 
 @pytest.fixture
-async def proxy(emulator: Emulator, place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+def proxy(proxy: Proxy, place: Place, monkeypatch: pytest.MonkeyPatch) -> Proxy:
     """A proxy that the function goes through."""
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    yield proxy
-    await proxy.stop()
+    return proxy

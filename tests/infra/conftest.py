@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.aws.proxy import Proxy
 from tests.emulator import Emulator, Template
 from tests.infra.watched import Watched
 
@@ -19,12 +18,3 @@ def watched(emulator: Emulator, template: Template, monkeypatch: pytest.MonkeyPa
     watched = Watched(emulator, template)
     yield watched
     watched.close()
-
-
-@pytest.fixture
-async def proxy(emulator: Emulator) -> AsyncIterator[Proxy]:
-    """A proxy in front of the emulator, for workers that are told its endpoint."""
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
-    yield proxy
-    await proxy.stop()

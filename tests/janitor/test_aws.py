@@ -29,7 +29,6 @@ from crawler.telemetry.names import Ledger, Watch
 from tests.aws.places import copy_of, pages
 from tests.aws.proxy import Answer, Forward, Proxy
 from tests.contract.words import page, parent
-from tests.emulator import Emulator
 from tests.faults.site import Site, small_site
 from tests.janitor.account import Account
 
@@ -248,25 +247,20 @@ async def test_an_archive_elsewhere_is_left_to_whoever_has_it(account: Account, 
 
 
 async def test_an_event_that_is_refused_is_emitted_by_the_next_look(
-    account: Account, state: AwsState, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+    account: Account, state: AwsState, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(_: dict[str, Any], __: Forward) -> Answer:
         return {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
 
     await state.create(CrawlRecord(id="c", started_at=time.time(), settings=CrawlSettings()))
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
-    try:
-        proxy.on("PutEvents", refused)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_EVENTBRIDGE", proxy.endpoint)
+    proxy.on("PutEvents", refused)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EVENTBRIDGE", proxy.endpoint)
+    await call()
+    with pytest.raises(CrawlerError, match="crawl c: EventBridge refused an event: ThrottlingException slow down"):
         await call()
-        with pytest.raises(CrawlerError, match="crawl c: EventBridge refused an event: ThrottlingException slow down"):
-            await call()
-        assert account.events() == []
-        assert (await call())["closed"] == ["c"]
-        assert len(account.events()) == 1
-    finally:
-        await proxy.stop()
+    assert account.events() == []
+    assert (await call())["closed"] == ["c"]
+    assert len(account.events()) == 1
 
 
 async def test_what_aws_does_not_do_is_one_line(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

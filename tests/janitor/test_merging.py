@@ -132,15 +132,15 @@ async def test_a_merge_that_kills_the_janitor_is_given_up_after_the_third_time(
     assert "3 merges of it did not end here" in (await summary_of(fleet, record)).note
 
 
+async def too_late(*_: object) -> None:
+    raise TimeoutError
+
+
 async def test_a_merge_that_had_little_of_a_look_has_more_of_the_next(
     fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await completed(fleet, janitor)
     with monkeypatch.context() as short:
-
-        async def too_late(*_: object) -> None:
-            raise TimeoutError
-
         short.setattr(closing, "merge_whole", too_late)
         assert (await janitor.look(seconds=closing.PLENTY - 1)).closed == []
         assert janitor.events == []
@@ -152,9 +152,6 @@ async def test_one_that_never_has_more_is_given_up(
     fleet: Fleet, janitor: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await completed(fleet, janitor)
-
-    async def too_late(*_: object) -> None:
-        raise TimeoutError
 
     monkeypatch.setattr(closing, "merge_whole", too_late)
     for _ in range(closing.TRIES):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from tests.telemetry.workers import BUDGET, ON, events, log_bytes, totals
 pytestmark = [pytest.mark.e2e, pytest.mark.emulator]
 
 STACK = "Telling"
-
-
-@pytest.fixture
-async def proxy(emulator: Emulator) -> AsyncIterator[Proxy]:
-    proxy = Proxy(emulator.endpoint)
-    await proxy.start()
-    yield proxy
-    await proxy.stop()
 
 
 async def test_a_worker_on_a_stack_tells_each_request_and_each_refusal(
